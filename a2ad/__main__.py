@@ -1,0 +1,3 @@
+from a2ad.cli import main
+
+main()

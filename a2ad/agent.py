@@ -1,0 +1,134 @@
+"""The types an agent's author works with: what a session talks to, and what it hears.
+
+A factory makes one `Agent` per preset; the agent opens one `AgentSession` per (inbound, context). The session
+executor alone turns what a session says into artifacts and statuses.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from a2ad.executor import Artifact, Attachment, Status, Text
+from a2ad.model import PartDict
+
+
+class ToolError(Exception):
+    """A tool call that failed; its text is for the model."""
+
+
+class Tools(Protocol):
+    """The outbound tools: skills of remote A2A agents."""
+
+    def list(self) -> Sequence[Mapping[str, Any]]:
+        """What there is now: `[{name, title, description, schema}]`."""
+        ...
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """The tool's answer as text; raises `ToolError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """Where a session lives. `resume` is what the session's `state()` said last, or None."""
+
+    session_id: str
+    context_id: str
+    inbound_id: str
+    tools: Tools
+    resume: Any = None
+    _workdir: Path = field(default=Path(), repr=False)
+
+    @property
+    def workdir(self) -> Path:
+        """A directory of the context's own; it exists once it was asked for."""
+        self._workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return self._workdir
+
+
+@dataclass(slots=True)
+class TextDelta:
+    """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A tool is being called; a later one with the same id updates it."""
+
+    id: str
+    name: str
+    arguments: Any = None
+
+
+@dataclass(slots=True)
+class ToolResult:
+    """The outcome of the tool call with this id."""
+
+    id: str
+    result: Any = None
+    error: bool = False
+
+
+@dataclass(slots=True)
+class NeedsInput:
+    """The agent waits for an answer: the executor calls `session.answer()` with it and iterates on."""
+
+    question: Text
+    options: Sequence[Mapping[str, Any]] | None = None
+
+
+@dataclass(slots=True)
+class NeedsAuth:
+    """The agent waits for a credential; as `NeedsInput`."""
+
+    what: Text
+
+
+@dataclass(slots=True)
+class TurnEnd:
+    """The last event of a turn. `usage` goes into the task's metadata."""
+
+    stop_reason: str = "end_turn"
+    usage: Mapping[str, Any] | None = None
+
+
+AgentEvent: TypeAlias = TextDelta | ToolCall | ToolResult | NeedsInput | NeedsAuth | Artifact | Status | TurnEnd
+
+
+class AgentSession(ABC):
+    """One live conversation. One turn at a time."""
+
+    @abstractmethod
+    def prompt(self, parts: Sequence[PartDict], attachments: Sequence[Attachment]) -> AsyncIterator[AgentEvent]:
+        """Take a turn: an async iterator that ends with `TurnEnd`."""
+
+    async def answer(self, parts: Sequence[PartDict]) -> None:
+        """The answer to the `NeedsInput` or `NeedsAuth` that the turn yielded last."""
+        raise ToolError("this agent asks no questions")
+
+    async def cancel(self) -> None:  # noqa: B027 - an agent whose turn ends with its iterator has nothing to do
+        """Stop the turn that is going on."""
+
+    async def close(self) -> None:  # noqa: B027
+        """Let go of what the session holds."""
+
+    def state(self) -> Any:
+        """What a later `AgentContext.resume` needs to go on with this conversation: JSON, or None."""
+        return None
+
+
+class Agent(ABC):
+    """One way to reach an agent, made from a preset."""
+
+    @abstractmethod
+    async def open(self, context: AgentContext) -> AgentSession:
+        """Start or resume a session."""
+
+    async def close(self) -> None:  # noqa: B027
+        """Called once at shutdown, after the sessions are closed."""

@@ -1,0 +1,93 @@
+"""`a2ad serve`: the daemon in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from a2ad.cli.options import common_options, load_or_exit
+from a2ad.config import Config
+
+#: what is left on the loop at the end may take this long to end, in seconds
+LEFTOVER_SECONDS = 1.0
+
+
+@click.command()
+@common_options
+@click.option("--listen", metavar="HOST:PORT", help="Where A2A clients connect; port 0 takes a free one.")
+@click.option("--demo", is_flag=True, help="Publish an agent `demo` and print the two commands that try it.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="How the log on stderr looks.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="How much of it there is.")
+def serve(
+    config_file: Path | None,
+    state_dir: Path | None,
+    plugins_dir: tuple[Path, ...],
+    listen: str | None,
+    log_format: str | None,
+    log_level: str | None,
+    *,
+    demo: bool,
+) -> None:
+    """Publish agents as A2A servers until SIGTERM or Ctrl-C; a second one ends at once.
+
+    \b
+    a2ad serve --demo
+    a2ad serve --listen 127.0.0.1:0 --state-dir ./state --plugins-dir ./plugins
+    """
+    loaded = load_or_exit(
+        config_file,
+        state_dir=state_dir,
+        plugins_dir=plugins_dir,
+        listen=listen,
+        log_format=log_format,
+        log_level=log_level,
+    )
+    from a2ad.errors import ConfigError, StartupError
+    from a2ad.logs import configure
+    from a2ad.service import locked
+
+    configure(loaded.config.log)
+    try:
+        with locked(loaded.config.state_dir):
+            _run(loaded.config, demo=demo)
+    except (StartupError, ConfigError) as error:
+        for line in error.problems if isinstance(error, ConfigError) else [str(error)]:
+            click.echo(f"a2ad: {line}", err=True)
+        raise SystemExit(1) from None
+
+
+def _run(config: Config, *, demo: bool) -> None:
+    """Run the loop by hand: `asyncio.run` would wait for ever for code that does not heed its cancellation."""
+    from a2ad.service import serve as serve_until_stopped
+
+    loop = _new_event_loop()
+    asyncio.set_event_loop(loop)
+    ended = loop.run_until_complete(serve_until_stopped(config, demo=demo, announce=_announce))
+    leftover = asyncio.all_tasks(loop)
+    for task in leftover:
+        task.cancel()
+    if leftover:
+        _, pending = loop.run_until_complete(asyncio.wait(leftover, timeout=LEFTOVER_SECONDS))
+        ended = ended and not pending
+    if not ended:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    loop.close()
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # it is there on Linux alone
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _announce(line: str) -> None:
+    click.echo(line)
+    sys.stdout.flush()

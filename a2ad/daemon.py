@@ -1,0 +1,131 @@
+"""Everything that is put together, on one page: the composition root.
+
+Two listeners may share one daemon, so its life cycle is a context manager of its own and not an application's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from a2ad.builtin import builtins
+from a2ad.config import Config
+from a2ad.engine import Engine
+from a2ad.errors import StartupError
+from a2ad.executors.pool import SessionPool
+from a2ad.inbound import InboundRegistry
+from a2ad.plugins import PluginHost
+from a2ad.store import Store, StoreSettings
+from a2ad.store.sqlite import open_sqlite
+from a2ad.web.a2a import A2AEndpoint
+from a2ad.web.actions import Actions
+from a2ad.web.control import BASE, ControlApi
+from a2ad.web.guard import control_refusal
+from a2ad.web.peers import Peers
+from a2ad.web.snapshot import Snapshots
+from a2ad.web.sse import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A daemon that has started. This is what `a2ad_startup` and `a2ad_shutdown` get."""
+
+    config: Config
+    host: PluginHost
+    store: Store
+    engine: Engine
+    inbounds: InboundRegistry
+    endpoint: A2AEndpoint
+    control: ControlApi
+    streams: Streams
+
+    def public_app(self, *, with_control: bool) -> web.Application:
+        """What A2A clients reach; with the control API where the two share a listener."""
+        app = web.Application()
+        if with_control:
+            self._add_control(app)
+        app.router.add_route("*", "/{path:.*}", self.endpoint.handle)
+        return app
+
+    def control_app(self) -> web.Application:
+        """What only this machine reaches, where it has a listener of its own."""
+        app = web.Application()
+        self._add_control(app)
+        app.router.add_route("*", "/{path:.*}", self._nothing_else)
+        return app
+
+    def _add_control(self, app: web.Application) -> None:
+        app.router.add_route("*", BASE, self.control.handle)
+        app.router.add_route("*", f"{BASE}/{{path:.*}}", self.control.handle)
+
+    async def _nothing_else(self, request: web.Request) -> web.StreamResponse:
+        refused = control_refusal(request, self.config.server.allowed_hosts) is not None
+        return web.json_response({"ok": False, "message": "there is nothing here"}, status=403 if refused else 404)
+
+
+@asynccontextmanager
+async def start(config: Config, *, control_apart: bool, listen_url: str) -> AsyncIterator[Daemon]:
+    """Open the store, load the plugins, settle what was left behind; on leaving, end it all in order.
+
+    `listen_url` is where A2A clients reach it, as far as this machine can tell. Raises `StartupError`, `ConfigError`.
+    """
+    async with AsyncExitStack() as stack:
+        host = PluginHost(config)
+        pool = SessionPool(host=host, idle_seconds=config.limits.idle_session_seconds)
+        host.load(builtins(pool))
+        host.check_presets()
+        stack.push_async_callback(host.close)
+
+        pool.store = store = await _open_store(config, host)
+        stack.push_async_callback(store.close)
+        inbounds = InboundRegistry(store, host, config.a2a.default_inbound)
+        await inbounds.load()
+
+        engine = Engine(
+            store=store,
+            host=host,
+            limits=config.limits,
+            state_dir=config.state_dir,
+            replay_frames=config.a2a.replay_frames,
+        )
+        peers = Peers()
+        streams = Streams(
+            peers, keepalive_seconds=config.a2a.keepalive_seconds, a2a_dialect=config.a2a.dialect == "a2a"
+        )
+        endpoint = A2AEndpoint(config, engine=engine, inbounds=inbounds, host=host, peers=peers, streams=streams)
+        control = ControlApi(
+            config,
+            actions=Actions(engine=engine, inbounds=inbounds, pool=pool, peers=peers),
+            snapshots=Snapshots(
+                config, engine=engine, inbounds=inbounds, host=host, pool=pool, peers=peers, streams=streams
+            ),
+            inbounds=inbounds,
+            host=host,
+            base_url=(lambda _: config.server.public_url or listen_url) if control_apart else endpoint.base_url,
+            card=endpoint.card,
+        )
+        daemon = Daemon(config, host, store, engine, inbounds, endpoint, control, streams)
+        await engine.start(inbounds)
+        streams.start()
+        stack.callback(streams.stop)
+        yield daemon
+
+
+async def _open_store(config: Config, host: PluginHost) -> Store:
+    settings = StoreSettings(
+        url=config.store.url,
+        state_dir=config.state_dir,
+        synchronous=config.store.synchronous,
+        replay_frames=config.a2a.replay_frames,
+    )
+    scheme = config.store.url.partition(":")[0]
+    if scheme in {"", "sqlite"}:
+        return await open_sqlite(settings)
+    if scheme not in host.stores:
+        known = ", ".join(["sqlite", *host.stores])
+        raise StartupError(f"no plugin brings a store for the scheme {scheme!r} of store.url; known: {known}")
+    opened: Store = await host.stores[scheme](settings)
+    return opened

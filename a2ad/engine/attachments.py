@@ -1,0 +1,63 @@
+"""Files that come with a message: checked, kept in the state directory by their content, handed out as paths."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from a2ad.config import LimitsConfig
+from a2ad.errors import InvalidParams, StoreUnavailable
+from a2ad.executor import Attachment
+
+_UNSAFE = re.compile(r"[^\w.() -]+")
+
+
+async def keep_attachments(message: Mapping[str, Any], limits: LimitsConfig, state_dir: Path) -> tuple[Attachment, ...]:
+    """Store the `raw` parts of a message. Raises `InvalidParams` that names the part which is too much."""
+    raw = [(i, part) for i, part in enumerate(message["parts"]) if "raw" in part]
+    if not raw:
+        return ()
+    violations = [
+        (f"message.parts[{i}]", f"is one file too many: a message may have {limits.attachments}")
+        for i, _ in raw[limits.attachments :]
+    ]
+    violations += [
+        (f"message.parts[{i}].raw", f"has {len(part['raw'])} bytes; a file may have {limits.attachment_bytes}")
+        for i, part in raw
+        if isinstance(part["raw"], bytes) and len(part["raw"]) > limits.attachment_bytes
+    ]
+    if violations:
+        raise InvalidParams(violations)
+    try:
+        return await asyncio.to_thread(_keep, [part for _, part in raw], state_dir / "attachments")
+    except OSError as error:
+        raise StoreUnavailable(f"The attachments could not be stored: {error.strerror}") from None
+
+
+def _keep(parts: list[Mapping[str, Any]], folder: Path) -> tuple[Attachment, ...]:
+    kept = []
+    for number, part in enumerate(parts, start=1):
+        data = part["raw"] if isinstance(part["raw"], bytes) else base64.b64decode(part["raw"])
+        digest = hashlib.sha256(data).hexdigest()
+        path = folder / digest[:2] / digest
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            scratch = path.with_name(f"{digest}.{os.getpid()}.{number}.new")
+            scratch.touch(mode=0o600)
+            scratch.write_bytes(data)
+            scratch.replace(path)
+        media_type = part.get("mediaType") or "application/octet-stream"
+        kept.append(Attachment(safe_name(part.get("filename"), number), media_type, path, len(data), digest))
+    return tuple(kept)
+
+
+def safe_name(name: str | None, number: int) -> str:
+    """A file name without directories, control characters or a leading dot."""
+    last = re.split(r"[/\\]", name or "")[-1]
+    return _UNSAFE.sub("_", last).lstrip(".")[:200].strip() or f"file-{number}"

@@ -1,0 +1,359 @@
+"""The engine: which tasks are in memory, how they are found, stopped, and let go of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from a2ad.config import LimitsConfig
+from a2ad.engine.artifacts import stored_view
+from a2ad.engine.cache import EndedCache
+from a2ad.engine.encode import TaskView
+from a2ad.engine.frames import Reader
+from a2ad.engine.intake import Accepted, Intake, Target
+from a2ad.engine.pages import Page, list_tasks
+from a2ad.engine.run import Run
+from a2ad.engine.schedule import Scheduler
+from a2ad.engine.task import LiveTask
+from a2ad.engine.watchdog import Watchdog
+from a2ad.errors import Stopping, StoreUnavailable, TaskNotCancelable, TaskNotFound, UnsupportedOperation
+from a2ad.model import TaskState
+from a2ad.plugins import PluginHost
+from a2ad.schemas.a2a import ListTasksParams, SendMessageParams
+from a2ad.store import Store, StoredTask, TaskRow
+
+#: how late a chunk is written at most: after this many seconds, or this many bytes
+BEHIND_SECONDS, BEHIND_BYTES = 0.2, 1 << 16
+TICK_SECONDS = 0.25
+STOPPED = "The daemon stopped while the task ran"
+
+log = structlog.get_logger()
+
+
+class Directory(Protocol):
+    """Where the engine finds what a task's inbound is, when it is not called by one (at start-up)."""
+
+    def target(self, inbound_id: str) -> Target | None: ...
+
+
+class Engine:
+    """`start` it, `submit` messages, `stop` it. One per daemon; everything runs on one event loop."""
+
+    def __init__(
+        self, *, store: Store, host: PluginHost, limits: LimitsConfig, state_dir: Path, replay_frames: int
+    ) -> None:
+        self.store = store
+        self.host = host
+        self.limits = limits
+        self.state_dir = state_dir
+        self.live: dict[str, LiveTask] = {}
+        self.scheduler = Scheduler(runs=limits.runs, runs_per_inbound=limits.runs_per_inbound, queued=limits.queued)
+        self.stopping = False
+        #: steps of generators that did not end when they were told to
+        self.abandoned: set[asyncio.Future[Any]] = set()
+        self.ended = EndedCache()
+        self._replay_frames = replay_frames
+        self._intake = Intake(self)
+        self._loading: dict[str, asyncio.Task[LiveTask | None]] = {}
+        self._behind: set[LiveTask] = set()
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._jobs: set[asyncio.Task[Any]] = set()
+        self._ticker: asyncio.Task[None] | None = None
+        self._watchdog = Watchdog(self)
+
+    # start and stop
+
+    async def start(self, directory: Directory) -> None:
+        """Settle what an earlier process left behind: nothing stays WORKING without a run."""
+        self._ticker = asyncio.create_task(self._tick())
+        self._watchdog.start()
+        settling = []
+        for row in await self.store.unfinished():
+            task = await self.load(row.id, hidden=True)
+            if task is None:
+                continue
+            target = directory.target(row.inbound_id)
+            if target is not None and self._intake.runs_again(task, target):
+                self._intake.recover(task, target)
+            else:
+                text = STOPPED if target is not None else "The task's inbound is not there any more"
+                settling.append(self.spawn(task.settle(TaskState.FAILED, text)))
+        if settling:
+            await asyncio.wait(settling)
+
+    async def stop(self) -> None:
+        """Take no new work; let what runs end within `limits.shutdown_seconds`, and settle the rest."""
+        self.stopping = True
+        self.scheduler.stopped = True
+        for task in list(self.live.values()):
+            if task.run is None or task.run.asking:
+                self._tell_stopping(task)
+        runs = {task.run.work for task in self.live.values() if task.run is not None and not task.run.asking}
+        if runs:
+            await asyncio.wait(runs, timeout=self.limits.shutdown_seconds)
+        halting = [self._halt_at_stop(task) for task in list(self.live.values()) if task.run is not None]
+        halting += [task.canceling for task in self.live.values() if task.canceling is not None]
+        if halting:
+            await asyncio.wait(halting, timeout=self.limits.cancel_grace_seconds + 1)
+        for task in list(self.live.values()):
+            self._tell_stopping(task)
+        await self._flush()
+        if self._ticker is not None:
+            self._ticker.cancel()
+        self._watchdog.stop()
+
+    def _halt_at_stop(self, task: LiveTask) -> asyncio.Task[None]:
+        assert task.run is not None
+        if task.run.asking or task.run.executor.can_resume:
+            return self._halt(task, None)
+        return self._halt(task, TaskState.FAILED, STOPPED)
+
+    def _tell_stopping(self, task: LiveTask) -> None:
+        error = Stopping()
+        task.fail_waiters(error)
+        for reader in list(task.log.readers):
+            reader.finish(error)
+
+    # what others ask for
+
+    async def submit(
+        self, target: Target, params: SendMessageParams, *, caller: str, peer: str, stream: bool = False
+    ) -> Accepted:
+        """Take a message in: a new task, an answer to one, or a repetition (`intake`)."""
+        return await self._intake.submit(target, params, caller=caller, peer=peer, stream=stream)
+
+    async def find(self, task_id: str, inbound_id: str | None = None) -> LiveTask:
+        """The task, of this inbound where one is named; loaded where it is not in memory. Raises `TaskNotFound`."""
+        task = await self.load(task_id)
+        if task is None or (inbound_id is not None and task.row.inbound_id != inbound_id):
+            raise TaskNotFound
+        return task
+
+    async def view(self, task_id: str, inbound_id: str | None = None) -> TaskView:
+        """The task as it is now. Raises `TaskNotFound`."""
+        task = self.live.get(task_id)
+        view = task.view() if task is not None else self.ended.get(task_id)
+        if view is None:
+            stored = await self.store.task(task_id)
+            task = self.live.get(task_id)
+            view = task.view() if task is not None else stored_view(stored) if stored is not None else None
+            if view is not None and view.row.state.terminal and not view.row.hidden:
+                self.ended.put(view)
+        if view is None or view.row.hidden or (inbound_id is not None and view.row.inbound_id != inbound_id):
+            raise TaskNotFound
+        return view
+
+    async def list(self, inbound_id: str, wanted: ListTasksParams) -> Page:
+        """A page of an inbound's tasks. Raises `InvalidParams` for a foreign page token."""
+        return await list_tasks(self.store, inbound_id, wanted)
+
+    async def subscribe(self, task_id: str, inbound_id: str, last_event_id: int | None) -> Reader:
+        """Read a task's stream to its end. Raises `TaskNotFound`, `UnsupportedOperation` for one that has ended."""
+        task = await self.find(task_id, inbound_id)
+        if task.state.terminal:
+            raise UnsupportedOperation("The task has ended: there is nothing to subscribe to")
+        self.check_readers(task)
+        return task.subscribe(last_event_id=last_event_id, until_interrupted=False)
+
+    def check_readers(self, task: LiveTask) -> None:
+        """Raises `UnsupportedOperation` where the task has as many subscribers as it may have."""
+        if len(task.log.readers) >= self.limits.subscribers_per_task:
+            raise UnsupportedOperation(f"The task has {len(task.log.readers)} subscribers, and may have no more")
+
+    async def cancel(self, task_id: str, inbound_id: str | None = None) -> LiveTask:
+        """Stop the executor and record CANCELED. Raises `TaskNotFound`, and `TaskNotCancelable` where it has ended.
+
+        Many at once are one: all of them get the canceled task.
+        """
+        task = await self.find(task_id, inbound_id)
+        if task.canceling is None:
+            while task.finishing:
+                await task.settled()
+            if task.state.terminal:
+                raise TaskNotCancelable
+        await asyncio.shield(task.canceling or self._halt(task, TaskState.CANCELED))
+        if task.state is not TaskState.CANCELED:
+            raise TaskNotCancelable
+        return task
+
+    # tasks in memory
+
+    def adopt(self, row: TaskRow) -> LiveTask:
+        """A new task's place in memory; it is in `live` once it is recorded."""
+        return LiveTask(
+            row,
+            self.store,
+            bound=self.limits.stream_buffer_bytes,
+            replay=self._replay_frames,
+            on_state=self.on_state,
+        )
+
+    async def load(self, task_id: str, *, hidden: bool = False) -> LiveTask | None:
+        """From memory, else from the store. One read at a time for a task, so that nobody acts on an old one."""
+        task = self.live.get(task_id)
+        if task is None:
+            loading = self._loading.get(task_id)
+            if loading is None:
+                loading = self._loading[task_id] = asyncio.create_task(self._load(task_id))
+            task = await asyncio.shield(loading)
+        return None if task is None or (task.row.hidden and not hidden) else task
+
+    async def _load(self, task_id: str) -> LiveTask | None:
+        try:
+            stored: StoredTask | None = await self.store.task(task_id)
+            if stored is None:
+                return None
+            task = self.adopt(stored.row)
+            ended = stored.row.state.terminal
+            task.restore(stored, () if ended else await self.store.status_events(task_id, 0))
+            if not ended:
+                self.live[task_id] = task
+            return task
+        finally:
+            del self._loading[task_id]
+
+    def release(self, task: LiveTask) -> None:
+        """Let go of what nobody needs in memory."""
+        if task.idle and self.live.get(task.id) is task:
+            del self.live[task.id]
+            self._behind.discard(task)
+            if task.state.terminal and not task.row.hidden:
+                self.ended.put(task.view())
+
+    async def forget_inbound(self, inbound_id: str) -> None:
+        """Delete all tasks of an inbound; those that run have to be canceled first."""
+        await self.store.delete_tasks(inbound_id)
+        self.ended.drop_inbound(inbound_id)
+        for task in [task for task in self.live.values() if task.row.inbound_id == inbound_id]:
+            for reader in list(task.log.readers):
+                reader.finish()
+            del self.live[task.id]
+
+    def on_state(self, task: LiveTask) -> None:
+        """Tell the observers where the task is now."""
+        if self.host.has_observers:
+            row = task.row
+            self.host.emit("task.state", {"taskId": row.id, "contextId": row.context_id, "serverId": row.inbound_id,
+                                          "skill": row.skill, "state": row.state.value})  # fmt: skip
+
+    # runs
+
+    def run_ended(self, run: Run) -> None:
+        """Its outcome is recorded."""
+        task = run.task
+        task.run = None
+        self._leave(task)
+        self.release(task)
+
+    def _leave(self, task: LiveTask) -> None:
+        if task.ticket is not None:
+            self.scheduler.leave(task.ticket)
+
+    def pause(self, run: Run) -> None:
+        """It waits for an answer: others may have its slot and its context."""
+        self._leave(run.task)
+
+    async def resume_unanswered(self, run: Run) -> None:
+        """Nobody answered in the time the executor gave: it works on, as soon as it has a slot again."""
+        task, ticket = run.task, run.task.ticket
+        assert ticket is not None
+        turn = asyncio.get_running_loop().create_future()
+
+        def start() -> None:
+            if not turn.done():
+                turn.set_result(None)
+
+        ticket.start = start
+        task.continuing = True
+        try:
+            if not self.scheduler.enter(ticket, front=True):
+                self.scheduler.set_ready(ticket)
+                await turn
+        finally:
+            task.continuing = False
+        await task.transition(TaskState.WORKING)
+
+    def abandon(self, step: asyncio.Future[Any], task: LiveTask) -> None:
+        """It did not end when it was told to: it goes on without effect, and nobody waits for it."""
+        log.warning("run.abandoned", task_id=task.id, executor=task.row.executor)
+        self.abandoned.add(step)
+        step.add_done_callback(self._abandoned_ended)
+
+    def _abandoned_ended(self, step: asyncio.Future[Any]) -> None:
+        self.abandoned.discard(step)
+        if not step.cancelled() and (error := step.exception()) is not None:
+            log.warning("run.abandoned_ended", error=repr(error))
+
+    def _halt(self, task: LiveTask, state: TaskState | None, text: str | None = None) -> asyncio.Task[None]:
+        """End a task from outside, once: with this state, or (None) leave it as it is recorded."""
+        if task.canceling is None:
+            task.canceling = asyncio.create_task(self._do_halt(task, state, text))
+        return task.canceling
+
+    async def _do_halt(self, task: LiveTask, state: TaskState | None, text: str | None) -> None:
+        try:
+            while task.finishing:
+                await task.settled()
+            if task.state.terminal:
+                return
+            run = task.run
+            if run is not None and not await run.stop(self.limits.cancel_grace_seconds):
+                self.abandon(run.work, task)
+            task.run = None
+            if state is not None:
+                await task.settle(state, text)
+            self._leave(task)
+        finally:
+            task.canceling = None
+            self.release(task)
+
+    # housekeeping
+
+    def spawn(self, job: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run it on its own; it is held until it ends."""
+        task = asyncio.create_task(job)
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
+        return task
+
+    def is_behind(self, task: LiveTask) -> None:
+        """Something of the task has gathered that is to be written soon."""
+        self._behind.add(task)
+        if task.artifacts.pending_bytes > BEHIND_BYTES and task.saving is None:
+            self.spawn(self._flush_one(task))
+        elif self._flush_timer is None:
+            loop = asyncio.get_running_loop()
+            self._flush_timer = loop.call_later(BEHIND_SECONDS, lambda: self.spawn(self._flush()))
+
+    async def _flush(self) -> None:
+        self._flush_timer = None
+        tasks, self._behind = self._behind, set()
+        await asyncio.gather(*(self._flush_one(task) for task in tasks))
+
+    async def _flush_one(self, task: LiveTask) -> None:
+        if task.state.terminal or task.finishing or not task.behind:
+            return
+        try:
+            await task.flush()
+        except StoreUnavailable:
+            self.is_behind(task)
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._watchdog.beat()
+            now = loop.time()
+            for task in list(self.live.values()):
+                run = task.run
+                if run is None or task.canceling is not None or task.finishing:
+                    self.release(task)
+                elif run.asking:
+                    if now - run.asking_since > self.limits.ask_seconds and not task.continuing:
+                        self._halt(task, None)
+                elif now > run.deadline:
+                    self._halt(task, TaskState.FAILED, f"The task ran longer than {self.limits.run_seconds} seconds")

@@ -1,0 +1,164 @@
+"""From the inside to the wire: each message, part and status is encoded once and then only put together."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+from orjson import Fragment
+
+from a2ad.executor import Text
+from a2ad.model import PartDict, TaskState, new_id, timestamp
+from a2ad.schemas.a2a import read_part
+from a2ad.schemas.protojson import Violations
+from a2ad.store import TaskRow
+
+
+class EncodedPart(NamedTuple):
+    """`plain`: a text part with nothing else to it, and `body` is what stands between the quotes of its text, so that
+    neighbours are merged by putting one behind the other. Else `body` is the part's JSON."""
+
+    plain: bool
+    body: bytes
+
+
+class InvalidOutput(ValueError):
+    """An executor yielded something that is no valid A2A object; the text says what."""
+
+
+def encode_parts(parts: Sequence[PartDict]) -> list[EncodedPart]:
+    """Check and encode an executor's parts. Raises `InvalidOutput`."""
+    if isinstance(parts, (str, bytes, Mapping)) or not isinstance(parts, Sequence):
+        raise InvalidOutput(f"parts must be a list of part dicts, not {type(parts).__name__}")
+    try:
+        return [_encode_part(part, f"parts[{i}]") for i, part in enumerate(parts)]
+    except (TypeError, orjson.JSONEncodeError) as error:
+        raise InvalidOutput(f"a part cannot be written as JSON: {error}") from None
+
+
+def _encode_part(part: PartDict, path: str) -> EncodedPart:
+    if type(part) is dict and len(part) == 1 and type(text := part.get("text")) is str:
+        return EncodedPart(plain=True, body=orjson.dumps(text)[1:-1])
+    if isinstance(part, dict):
+        if isinstance(part.get("raw"), (bytes, bytearray)):
+            part = {**part, "raw": base64.b64encode(part["raw"]).decode()}
+        unknown = sorted(set(part) - {"text", "raw", "url", "data", "metadata", "filename", "mediaType"}, key=str)
+        if unknown:
+            raise InvalidOutput(f"{path} has unknown fields: {', '.join(map(str, unknown))}")
+    violations: Violations = []
+    read_part(part, path, violations)
+    if violations:
+        raise InvalidOutput("; ".join(f"{field} {text}" for field, text in violations))
+    return EncodedPart(plain=False, body=orjson.dumps(part))
+
+
+def join_parts(parts: Sequence[EncodedPart]) -> bytes:
+    """A JSON array of parts, neighbouring plain texts merged."""
+    if len(parts) == 1 and parts[0].plain:
+        return b'[{"text":"' + parts[0].body + b'"}]'
+    pieces: list[bytes] = []
+    open_text = False
+    for part in parts:
+        if part.plain and open_text:
+            pieces[-1] = pieces[-1][:-2] + part.body + b'"}'
+        else:
+            pieces.append(b'{"text":"' + part.body + b'"}' if part.plain else part.body)
+        open_text = part.plain
+    return b"[" + b",".join(pieces) + b"]"
+
+
+def encode_metadata(metadata: Mapping[str, Any] | None) -> Fragment | None:
+    """An executor's metadata. Raises `InvalidOutput`."""
+    if metadata is None:
+        return None
+    if not isinstance(metadata, Mapping):
+        raise InvalidOutput(f"metadata must be a mapping, not {type(metadata).__name__}")
+    try:
+        return Fragment(orjson.dumps(dict(metadata)))
+    except (TypeError, orjson.JSONEncodeError) as error:
+        raise InvalidOutput(f"metadata cannot be written as JSON: {error}") from None
+
+
+def encode_client_message(message: Mapping[str, Any], message_id: str, context_id: str, task_id: str) -> bytes:
+    """A client's message as it stands in the history: its known fields, with the ids it now has."""
+    parts = [
+        {**part, "raw": base64.b64encode(part["raw"]).decode()} if "raw" in part else part for part in message["parts"]
+    ]
+    return orjson.dumps(
+        {**message, "messageId": message_id, "contextId": context_id, "taskId": task_id, "parts": parts}
+    )
+
+
+class AgentMessage(NamedTuple):
+    id: str
+    body: bytes
+
+
+def encode_agent_message(
+    text: Text, context_id: str, task_id: str | None, metadata: Mapping[str, Any] | None = None
+) -> AgentMessage:
+    """A message of the agent's, for a status or as a direct answer. Raises `InvalidOutput`."""
+    parts = encode_parts([{"text": text}] if isinstance(text, str) else text)
+    message: dict[str, Any] = {"messageId": new_id(), "contextId": context_id}
+    if task_id is not None:
+        message["taskId"] = task_id
+    message |= {"role": "ROLE_AGENT", "parts": Fragment(join_parts(parts))}
+    if metadata is not None:
+        message["metadata"] = encode_metadata(metadata)
+    return AgentMessage(message["messageId"], orjson.dumps(message))
+
+
+def encode_status(state: TaskState, at: int, message: bytes | None = None) -> bytes:
+    """A TaskStatus; `at` in milliseconds since 1970."""
+    status: dict[str, Any] = {"state": state.value}
+    if message is not None:
+        status["message"] = Fragment(message)
+    status["timestamp"] = timestamp(at)
+    return orjson.dumps(status)
+
+
+def status_update(row: TaskRow, metadata: Fragment | None = None) -> bytes:
+    event: dict[str, Any] = {"taskId": row.id, "contextId": row.context_id, "status": Fragment(row.status)}
+    if metadata is not None:
+        event["metadata"] = metadata
+    return one_line(orjson.dumps({"statusUpdate": event}))
+
+
+def task_result(task: bytes) -> bytes:
+    return b'{"task":' + task + b"}"
+
+
+def one_line(body: bytes) -> bytes:
+    """The official Python client splits lines at these three as well: escaped, they pass (`protocol.md` 4)."""
+    if b"\xc2\x85" in body:
+        body = body.replace(b"\xc2\x85", b"\\u0085")
+    if b"\xe2\x80" in body:
+        body = body.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task at one moment. `history` and `artifacts` are encoded, each item on its own."""
+
+    row: TaskRow
+    history: Sequence[bytes]
+    artifacts: Sequence[bytes]
+
+    def encode(self, history_length: int | None = None, *, artifacts: bool = True) -> bytes:
+        """The A2A Task. `history_length`: None is all, 0 none, n the n newest (A2A 1.0.1, 3.2.4)."""
+        row = self.row
+        task: dict[str, Any] = {"id": row.id, "contextId": row.context_id, "status": Fragment(row.status)}
+        if artifacts and self.artifacts:
+            task["artifacts"] = [Fragment(artifact) for artifact in self.artifacts]
+        history = self.history
+        if history_length is not None:
+            history = history[max(0, len(history) - history_length) :]
+        if history:
+            task["history"] = [Fragment(message) for message in history]
+        if row.metadata is not None:
+            task["metadata"] = Fragment(row.metadata)
+        return orjson.dumps(task)

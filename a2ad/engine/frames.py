@@ -1,0 +1,210 @@
+"""The frames of a task's stream, and those who read them.
+
+A frame's result is encoded once and shared; a reader holds a place in the log, not a buffer of its own. A run is
+paced by its fastest reader; one that lags by more than its bound is cut, and the others do not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+#: how far a run may be ahead of its fastest reader, at most
+PACE_BYTES = 1 << 20
+#: how long a run is paced by readers that take nothing
+PACE_SECONDS = 5.0
+#: what a reader takes at a time, about
+BATCH_BYTES = 1 << 18
+#: how much passes between two looks for readers that lag
+CHECK_BYTES = 1 << 16
+
+
+class Frame(NamedTuple):
+    """`result` is the JSON-RPC result; `end` counts the bytes of the log up to this frame's end."""
+
+    number: int
+    result: bytes
+    end: int
+
+
+class Reader:
+    """One subscriber's place in a task's log.
+
+    `await reader.take()` gives the frames that are there, at least one, or none at the end. `failure` then says why,
+    where it is not the end of the task.
+    """
+
+    __slots__ = ("_end", "_first", "_log", "_position", "_taken", "_waiter", "failure", "until_interrupted")
+
+    def __init__(self, log: FrameLog, first: Sequence[Frame], *, until_interrupted: bool) -> None:
+        self._log = log
+        self._first = list(first)
+        self._position = log.end
+        self._taken = log.written
+        self._waiter: asyncio.Future[None] | None = None
+        self._end: int | None = None
+        #: a stream of a message, which ends where nothing will come until the client acts
+        self.until_interrupted = until_interrupted
+        self.failure: Exception | None = None
+
+    @property
+    def lag(self) -> int:
+        """Bytes that wait for this reader."""
+        return self._log.written - self._taken
+
+    @property
+    def ready(self) -> bool:
+        """`take` will not wait."""
+        return bool(self._first) or self._end is not None or self._position < self._log.end
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    @property
+    def taken(self) -> int:
+        return self._taken
+
+    async def take(self) -> Sequence[Frame]:
+        if self._first:
+            first, self._first = self._first, []
+            return first
+        while True:
+            if self._end is not None and self._position >= self._end:
+                self._log.remove(self)
+                return ()
+            if self._position < self._log.end:
+                return self._next()
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    def _next(self) -> Sequence[Frame]:
+        frames = self._log.since(self._position, self._end)
+        limit = self._taken + BATCH_BYTES
+        if frames[-1].end > limit:
+            frames = frames[: next(i for i, frame in enumerate(frames, 1) if frame.end > limit)]
+        self._position += len(frames)
+        self._taken = frames[-1].end
+        self._log.progress(self._taken)
+        return frames
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def finish(self, failure: Exception | None = None) -> None:
+        """Nothing comes after what is in the log now."""
+        if self._end is None:
+            self._end = self._log.end
+            self.failure = failure
+            self.wake()
+
+    def fail(self, error: Exception) -> None:
+        """End at once, with an error: what waits is dropped."""
+        self.failure = error
+        self._first = []
+        self._end = self._position
+        self._log.remove(self)
+        self.wake()
+
+    def close(self) -> None:
+        """Read no further."""
+        self._log.remove(self)
+
+
+class Lagged(Exception):
+    """A reader was cut because it did not keep up."""
+
+
+class FrameLog:
+    """The frames that some reader has still to take."""
+
+    __slots__ = ("_ahead", "_base", "_bound", "_checked", "_frames", "_pacer", "_stalled", "readers", "written")
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._frames: list[Frame] = []
+        self._base = 0
+        self._checked = 0
+        self._ahead = 0
+        self._pacer: asyncio.Future[None] | None = None
+        self._stalled = False
+        self.readers: list[Reader] = []
+        self.written = 0
+
+    @property
+    def end(self) -> int:
+        return self._base + len(self._frames)
+
+    def since(self, position: int, end: int | None) -> Sequence[Frame]:
+        return self._frames[position - self._base : None if end is None else end - self._base]
+
+    def add(self, reader: Reader) -> None:
+        self.readers.append(reader)
+        self._ahead = self.written
+        self._stalled = False
+
+    def remove(self, reader: Reader) -> None:
+        if reader in self.readers:
+            self.readers.remove(reader)
+            self._ahead = max((held.taken for held in self.readers), default=self.written)
+            self._wake_pacer()
+            if not self.readers:
+                self._base = self.end
+                self._frames.clear()
+
+    def push(self, number: int, result: bytes) -> None:
+        self.written += len(result)
+        self._frames.append(Frame(number, result, self.written))
+        for reader in self.readers:
+            reader.wake()
+        if self.written - self._checked > CHECK_BYTES:
+            self._check()
+
+    def _check(self) -> None:
+        """Cut those who lag too far, and let go of what everybody has."""
+        self._checked = self.written
+        for reader in list(self.readers):
+            if reader.lag > self._bound and self.end - reader.position > 1:
+                reader.fail(Lagged())
+        if self.readers:
+            done = min(reader.position for reader in self.readers)
+            del self._frames[: done - self._base]
+            self._base = done
+
+    def progress(self, taken: int) -> None:
+        self._stalled = False
+        if taken > self._ahead:
+            self._ahead = taken
+        self._wake_pacer()
+
+    def _wake_pacer(self) -> None:
+        if self._pacer is not None and not self._pacer.done():
+            self._pacer.set_result(None)
+
+    @property
+    def too_far_ahead(self) -> bool:
+        """Whether the run should wait for its readers now."""
+        return (
+            bool(self.readers) and not self._stalled and self.written - self._ahead > min(PACE_BYTES, self._bound // 2)
+        )
+
+    async def pace(self) -> None:
+        """Wait until the fastest reader has caught up, for at most `PACE_SECONDS` without progress."""
+        loop = asyncio.get_running_loop()
+        while self.too_far_ahead:
+            self._pacer = loop.create_future()
+            timer = loop.call_later(PACE_SECONDS, self._stall)
+            try:
+                await self._pacer
+            finally:
+                timer.cancel()
+                self._pacer = None
+
+    def _stall(self) -> None:
+        self._stalled = True
+        self._wake_pacer()

@@ -1,0 +1,153 @@
+"""Who runs when: a bounded number of runs, in all and per inbound; tasks of one context one after the other.
+
+Everything happens between two awaits of the event loop: no locks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+
+
+class Place(Enum):
+    """Where a ticket is."""
+
+    CONTEXT = auto()  # behind another task of its context
+    WAITING = auto()  # for a run slot
+    RUNNING = auto()
+    OUT = auto()
+
+
+class Ticket:
+    """A task's place in the line. `start` is called when its turn comes, at once or later, never twice."""
+
+    __slots__ = ("context", "inbound_id", "place", "ready", "start")
+
+    def __init__(self, inbound_id: str, context_id: str, start: Callable[[], None]) -> None:
+        self.inbound_id = inbound_id
+        self.context = (inbound_id, context_id)
+        self.start = start
+        self.place = Place.OUT
+        #: whether it may be started: it is durable, and no gate is deciding about it
+        self.ready = False
+
+
+class Scheduler:
+    def __init__(self, *, runs: int, runs_per_inbound: int, queued: int) -> None:
+        self._runs = runs
+        self._runs_per_inbound = runs_per_inbound
+        self._queued = queued
+        self._contexts: dict[tuple[str, str], deque[Ticket]] = {}
+        self._waiting: dict[str, deque[Ticket]] = {}
+        self._by_inbound: dict[str, int] = {}
+        self.running = 0
+        self.queued = 0
+        self.stopped = False
+
+    @property
+    def full(self) -> bool:
+        """No further task may wait."""
+        return self.queued >= self._queued
+
+    def would_run(self, inbound_id: str, context_id: str) -> bool:
+        """Whether a new task of this context would have a run slot at once."""
+        return (
+            (inbound_id, context_id) not in self._contexts
+            and inbound_id not in self._waiting
+            and self._has_slot(inbound_id)
+        )
+
+    def enter(self, ticket: Ticket, *, front: bool = False) -> bool:
+        """Take a place in the line; `front` is for a task that goes on. True: it has a run slot now, and `start` is
+        left to the caller."""
+        line = self._contexts.setdefault(ticket.context, deque())
+        if not line and ticket.inbound_id not in self._waiting and self._has_slot(ticket.inbound_id):
+            line.append(ticket)
+            self._occupy(ticket)
+            return True
+        self.queued += 1
+        if line:
+            ticket.place = Place.CONTEXT
+            if front:
+                line.insert(1, ticket)
+            else:
+                line.append(ticket)
+        else:
+            line.append(ticket)
+            self._wait(ticket, front=front)
+        return False
+
+    def set_ready(self, ticket: Ticket) -> None:
+        """It may be started when its turn comes."""
+        ticket.ready = True
+        self.dispatch()
+
+    def leave(self, ticket: Ticket) -> None:
+        """Give up the place, whatever it is, and let the next ones move up."""
+        place, ticket.place = ticket.place, Place.OUT
+        if place is Place.OUT:
+            return
+        line = self._contexts[ticket.context]
+        head = line[0] is ticket
+        line.remove(ticket)
+        if place is Place.RUNNING:
+            self.running -= 1
+            self._by_inbound[ticket.inbound_id] -= 1
+            if not self._by_inbound[ticket.inbound_id]:
+                del self._by_inbound[ticket.inbound_id]
+        else:
+            self.queued -= 1
+            if place is Place.WAITING:
+                self._unwait(ticket)
+        if not line:
+            del self._contexts[ticket.context]
+        elif head:
+            self._wait(line[0])
+        if self.queued:
+            self.dispatch()
+
+    def dispatch(self) -> None:
+        """Start what may be started: the inbounds in turn, each in the order of arrival."""
+        progress = True
+        while progress and not self.stopped:
+            progress = False
+            for inbound_id in list(self._waiting):
+                if self.running >= self._runs:
+                    return
+                if not self._has_slot(inbound_id):
+                    continue
+                ticket = next((held for held in self._waiting.get(inbound_id, ()) if held.ready), None)
+                if ticket is None:
+                    continue
+                self._unwait(ticket)
+                self.queued -= 1
+                self._occupy(ticket)
+                progress = True
+                ticket.start()
+
+    def _has_slot(self, inbound_id: str) -> bool:
+        return (
+            not self.stopped
+            and self.running < self._runs
+            and self._by_inbound.get(inbound_id, 0) < self._runs_per_inbound
+        )
+
+    def _occupy(self, ticket: Ticket) -> None:
+        ticket.place = Place.RUNNING
+        self.running += 1
+        self._by_inbound[ticket.inbound_id] = self._by_inbound.get(ticket.inbound_id, 0) + 1
+
+    def _wait(self, ticket: Ticket, *, front: bool = False) -> None:
+        ticket.place = Place.WAITING
+        waiting = self._waiting.setdefault(ticket.inbound_id, deque())
+        if front:
+            waiting.appendleft(ticket)
+        else:
+            waiting.append(ticket)
+
+    def _unwait(self, ticket: Ticket) -> None:
+        waiting = self._waiting[ticket.inbound_id]
+        waiting.remove(ticket)
+        if not waiting:
+            del self._waiting[ticket.inbound_id]

@@ -1,0 +1,406 @@
+"""A task in memory: what it is now, what of it is durable, who waits for it and who reads its stream.
+
+The rule of every change: check the transition, make it durable where it must be, number the frame, hand it out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import structlog
+from orjson import Fragment
+
+from a2ad.engine.artifacts import Artifacts
+from a2ad.engine.encode import (
+    AgentMessage,
+    TaskView,
+    encode_agent_message,
+    encode_metadata,
+    encode_status,
+    one_line,
+    status_update,
+    task_result,
+)
+from a2ad.engine.frames import Frame, FrameLog, Reader
+from a2ad.errors import StoreUnavailable
+from a2ad.executor import Artifact, Text
+from a2ad.model import TRANSITIONS, TaskState, now_ms
+from a2ad.store import Change, MessageRow, StatusEvent, Store, StoredTask, TaskRow
+
+if TYPE_CHECKING:
+    from a2ad.engine.run import Run
+    from a2ad.engine.schedule import Ticket
+
+#: how many frame numbers a task reserves in the store at a time, at first
+FRAME_BLOCK = 1000
+#: pauses between attempts to make an outcome durable, in seconds
+RETRY_FIRST, RETRY_MAX = 0.25, 5.0
+
+log = structlog.get_logger()
+
+
+class LiveTask:
+    __slots__ = (
+        "_durable_frames",
+        "_events",
+        "_messages",
+        "_next_seq",
+        "_on_state",
+        "_status_log",
+        "_store",
+        "_stored_hidden",
+        "_stored_state",
+        "_waiters",
+        "artifacts",
+        "canceling",
+        "continuing",
+        "finishing",
+        "history",
+        "log",
+        "next_frame",
+        "row",
+        "run",
+        "saving",
+        "ticket",
+    )
+
+    def __init__(
+        self, row: TaskRow, store: Store, *, bound: int, replay: int, on_state: Callable[[LiveTask], None]
+    ) -> None:
+        self.row = row
+        self.history: list[bytes] = []
+        self.artifacts = Artifacts()
+        self.log = FrameLog(bound)
+        self.next_frame = 1
+        self.run: Run | None = None
+        self.ticket: Ticket | None = None
+        #: somebody has decided that it ends as CANCELED (or FAILED, or is left): its run's own end counts no more
+        self.canceling: asyncio.Task[None] | None = None
+        #: its outcome is decided and on its way into the store
+        self.finishing = False
+        #: a message for it is on its way into the store
+        self.continuing = False
+        self.saving: asyncio.Future[str | None] | None = None
+        self._store = store
+        self._on_state = on_state
+        self._stored_state: TaskState | None = None
+        self._stored_hidden = row.hidden
+        self._durable_frames = 0
+        self._next_seq = 0
+        self._messages: list[MessageRow] = []
+        self._events: list[StatusEvent] = []
+        self._status_log: deque[Frame] = deque(maxlen=replay)
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def restore(self, stored: StoredTask, events: Sequence[StatusEvent]) -> None:
+        """Take over what the store has of it."""
+        self.history = list(stored.messages)
+        self.artifacts = Artifacts.from_segments(stored.segments)
+        self.next_frame = self.row.frame_limit + 1
+        self._stored_state = self.row.state
+        self._durable_frames = self.row.frame_limit
+        self._next_seq = stored.last_message_seq + 1
+        self._status_log.extend(Frame(event.frame, event.body, 0) for event in events)
+
+    # what it is
+
+    @property
+    def id(self) -> str:
+        return self.row.id
+
+    @property
+    def state(self) -> TaskState:
+        return self.row.state
+
+    @property
+    def settled_now(self) -> bool:
+        """Nothing will come by itself: terminal, or interrupted and nobody has answered yet."""
+        return self.state.terminal or (self.state.interrupted and not self.continuing)
+
+    @property
+    def newest_frame(self) -> int:
+        return self.next_frame - 1
+
+    @property
+    def idle(self) -> bool:
+        """Nobody needs it in memory."""
+        return (
+            self.settled_now
+            and self.run is None
+            and self.canceling is None
+            and not self.finishing
+            and not self.log.readers
+            and not self._waiters
+        )
+
+    def view(self) -> TaskView:
+        return TaskView(self.row, list(self.history), self.artifacts.encode())
+
+    # who waits for it
+
+    async def settled(self) -> None:
+        """Wait until the task is terminal or interrupted. Raises `StoreUnavailable` where that cannot be recorded."""
+        if not self.settled_now:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            finally:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+
+    def fail_waiters(self, error: Exception) -> None:
+        """Tell those who wait that they wait in vain. The streams stay: the outcome may yet come."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+
+    def _wake_waiters(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # its stream
+
+    def follow(self, *, until_interrupted: bool) -> Reader:
+        """Read the stream from its first frame: only before that is out."""
+        reader = Reader(self.log, (), until_interrupted=until_interrupted)
+        self.log.add(reader)
+        return reader
+
+    def subscribe(self, *, last_event_id: int | None, until_interrupted: bool) -> Reader:
+        """The task as it is now, the status frames after `last_event_id` again, then what comes.
+
+        All in one step of the event loop: no frame is lost or doubled at the seam.
+        """
+        newest = self.newest_frame
+        number = newest if last_event_id is None else min(last_event_id, newest)
+        first = [Frame(number, task_result(self.view().encode()), 0)]
+        if last_event_id is not None:
+            first += [frame for frame in self._status_log if frame.number > last_event_id]
+        reader = Reader(self.log, first, until_interrupted=until_interrupted)
+        self.log.add(reader)
+        if self.state.terminal or (until_interrupted and self.settled_now):
+            reader.finish()
+        return reader
+
+    def _emit(self, result: bytes | None) -> int:
+        number = self.next_frame
+        self.next_frame += 1
+        if result is not None and self.log.readers:
+            self.log.push(number, result)
+        return number
+
+    def emit_task(self) -> None:
+        """A `task` frame with all that is there now."""
+        self._emit(task_result(self.view().encode()) if self.log.readers else None)
+
+    @property
+    def needs_frames(self) -> bool:
+        """The next frame's number is not reserved yet: `flush` first."""
+        return self.next_frame > self._durable_frames
+
+    # what happens to it
+
+    def add_artifact(self, artifact: Artifact) -> None:
+        """Take in a piece of a result and hand it out; it is written behind. Raises `InvalidOutput`."""
+        self._emit(self.artifacts.apply(artifact, self.row, frame=bool(self.log.readers)))
+        if self.next_frame > self.row.frame_limit - FRAME_BLOCK // 4:
+            self.row.frame_limit *= 2
+
+    def note(self, text: Text | None, metadata: Mapping[str, Any] | None) -> None:
+        """A progress note: WORKING again; it is written behind. Raises `InvalidOutput`."""
+        row, message = self._next_row(TaskState.WORKING, text)
+        encoded = encode_metadata(metadata)
+        self.row = row
+        if message is not None:
+            self._messages.append(self._adopt(self._message(message)))
+        self._publish_status(encoded)
+
+    async def transition(
+        self, state: TaskState, text: Text | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Go to another state, durably, and tell everyone. Raises `InvalidOutput`, `StoreUnavailable`."""
+        row, message = self._next_row(state, text)
+        encoded = encode_metadata(metadata)
+        if encoded is not None and state.terminal:
+            row.metadata = orjson.dumps({**orjson.loads(row.metadata or b"{}"), **(metadata or {})})
+        first = row.hidden
+        row.hidden = row.queued = False
+        number = self.next_frame + first
+        # a stream's last frames are the status and the whole task
+        last = number + 1 if state.terminal or state.interrupted else number
+        row.frame_limit = last if last > number else max(self.row.frame_limit, number + FRAME_BLOCK)
+        messages = [] if message is None else [self._message(message)]
+        events = [] if state.terminal else [StatusEvent(number, status_update(row, encoded))]
+        await self.save(row, messages=messages, events=events)
+        self.row = row
+        for written in messages:
+            self._adopt(written)
+        if first:
+            self.emit_task()
+        self._publish_status(encoded, stored=True)
+        if state.terminal or state.interrupted:
+            self.emit_task()
+            for reader in list(self.log.readers):
+                if state.terminal or (reader.until_interrupted and not self._waits_for_credential):
+                    reader.finish()
+            self._wake_waiters()
+        self._on_state(self)
+
+    async def begin(self) -> None:
+        """Its run is about to start: durably so, for after a crash it would start again."""
+        if self.state is TaskState.WORKING:
+            row = replace(self.row, queued=False)
+            await self.save(row)
+            self.row = row
+        else:
+            await self.transition(TaskState.WORKING)
+
+    async def settle(self, state: TaskState, text: Text | None, metadata: Mapping[str, Any] | None = None) -> None:
+        """As `transition`, tried again until the store takes it; those who wait are told of each failure."""
+        pause = RETRY_FIRST
+        self.finishing = True
+        try:
+            while True:
+                try:
+                    return await self.transition(state, text, metadata)
+                except StoreUnavailable as error:
+                    self.fail_waiters(error)
+                    log.warning("task.not_recorded", task_id=self.id, state=state.value, again_in=pause)
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 2, RETRY_MAX)
+        finally:
+            self.finishing = False
+
+    async def proceed(self, message: MessageRow, *, queued: bool) -> str | None:
+        """Record a client's answer: the task works on. The id of the task that has this message already, if any."""
+        row, _ = self._next_row(TaskState.WORKING, None)
+        row.queued = queued
+        row.frame_limit = self.next_frame + FRAME_BLOCK
+        event = StatusEvent(self.next_frame, status_update(row))
+        other = await self.save(row, key=message, events=[event])
+        if other is None:
+            self.row = row
+            self._adopt(message)
+            self._publish_status(None, stored=True)
+            self._on_state(self)
+        return other
+
+    async def reply(self, message: AgentMessage) -> None:
+        """A direct answer takes the place of the task, which stays hidden."""
+        row, _ = self._next_row(TaskState.COMPLETED, None)
+        row.reply = message.body
+        await self.save(row)
+        self.row = row
+        self._emit(one_line(b'{"message":' + message.body + b"}"))
+        for reader in list(self.log.readers):
+            reader.finish()
+        self._wake_waiters()
+
+    async def show(self) -> None:
+        """A hidden task is one like any other after all."""
+        row = replace(self.row, hidden=False)
+        await self.save(row)
+        self.row = row
+        self.emit_task()
+
+    def next_message(self, message_id: str, body: bytes, caller: str | None) -> MessageRow:
+        return MessageRow(self._next_seq, message_id, body, caller)
+
+    @property
+    def _waits_for_credential(self) -> bool:
+        """The credential may come out of band: the run is there and waits."""
+        return self.state is TaskState.AUTH_REQUIRED and self.run is not None and self.run.asking
+
+    def _next_row(self, state: TaskState, text: Text | None) -> tuple[TaskRow, AgentMessage | None]:
+        if state not in TRANSITIONS[self.state]:
+            raise RuntimeError(f"a task cannot go from {self.state} to {state}")
+        message = None if text is None or text == "" else encode_agent_message(text, self.row.context_id, self.row.id)
+        now = max(now_ms(), self.row.updated_at)
+        status = encode_status(state, now, message.body if message else None)
+        return replace(self.row, state=state, status=status, updated_at=now), message
+
+    def _message(self, message: AgentMessage) -> MessageRow:
+        return MessageRow(self._next_seq, message.id, message.body)
+
+    def _adopt(self, message: MessageRow) -> MessageRow:
+        self.history.append(message.body)
+        self._next_seq = message.seq + 1
+        return message
+
+    def _publish_status(self, metadata: Fragment | None, *, stored: bool = False) -> None:
+        result = status_update(self.row, metadata)
+        number = self._emit(result)
+        if not self.state.terminal:
+            self._status_log.append(Frame(number, result, 0))
+            if not stored:
+                self._events.append(StatusEvent(number, result))
+
+    # how it becomes durable
+
+    async def create(self, key: MessageRow) -> str | None:
+        """Record it with its first message. The id of the task that has this message already, if any."""
+        other = await self.save(self.row, key=key)
+        if other is None:
+            self._adopt(key)
+        return other
+
+    async def flush(self) -> None:
+        """Write what has gathered behind. Raises `StoreUnavailable`; nothing of it is lost then."""
+        await self.save(self.row)
+
+    @property
+    def behind(self) -> bool:
+        """Something has gathered that is not in the store."""
+        return bool(
+            self.artifacts.pending_bytes
+            or self._messages
+            or self._events
+            or self.row.frame_limit > self._durable_frames
+        )
+
+    async def save(
+        self,
+        row: TaskRow,
+        *,
+        key: MessageRow | None = None,
+        messages: Sequence[MessageRow] = (),
+        events: Sequence[StatusEvent] = (),
+    ) -> str | None:
+        """Make `row` and all that has gathered durable in one commit. The caller makes `row` what the task is."""
+        while self.saving is not None:
+            await asyncio.wait([self.saving])
+        gathered = self.artifacts.take_pending()
+        held_messages, held_events = self._messages, self._events
+        self._messages, self._events = [], []
+        change = Change(
+            row=replace(row),
+            previous=self._stored_state,
+            was_hidden=self._stored_hidden,
+            key_message=key,
+            messages=[*held_messages, *messages],
+            segments=gathered,
+            events=[*held_events, *events],
+        )
+        self.saving = asyncio.ensure_future(self._store.write(change))
+        try:
+            other = await self.saving
+        except StoreUnavailable:
+            self.artifacts.give_back(gathered)
+            self._messages[:0] = held_messages
+            self._events[:0] = held_events
+            raise
+        finally:
+            self.saving = None
+        if other is None:
+            self._stored_state, self._stored_hidden = row.state, row.hidden
+            self._durable_frames = change.row.frame_limit
+        return other

@@ -1,0 +1,1 @@
+"""The executors that come with the daemon."""

@@ -1,0 +1,166 @@
+"""Live agent sessions: one per (inbound, context), opened when first needed, kept, and closed when idle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from a2ad.agent import Agent, AgentContext, AgentSession, ToolError, Tools
+from a2ad.executor import TaskRequest
+from a2ad.model import new_id, now_ms
+from a2ad.plugins import PluginHost
+from a2ad.store import ContextRecord, Store
+
+#: live sessions at the same time; past it the one that was idle longest is closed
+MAX_SESSIONS = 1000
+#: how often idle sessions are looked for, in seconds, at least
+SWEEP_SECONDS = 30.0
+#: how long a session may take to close, in seconds
+CLOSE_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+class NoTools:
+    """The tool box while there are no outbound connections."""
+
+    def list(self) -> Sequence[Mapping[str, Any]]:
+        return ()
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> str:  # noqa: ARG002 - the protocol's
+        raise ToolError(f"there is no tool {name!r}")
+
+
+@dataclass(slots=True)
+class LiveSession:
+    """`task_id` is the task whose turn is going on or waits for an answer."""
+
+    record: ContextRecord
+    agent_kind: str
+    session: AgentSession
+    task_id: str | None = None
+    last_active: float = field(default=0.0)  # by the loop's clock
+
+    @property
+    def busy(self) -> bool:
+        return self.task_id is not None
+
+
+class SessionPool:
+    """`store` has to be set before the first session is opened: it may come from a plugin, as the sessions may."""
+
+    store: Store
+
+    def __init__(self, *, host: PluginHost, idle_seconds: float) -> None:
+        self._host = host
+        self._idle_seconds = idle_seconds
+        self._tools: Tools = NoTools()
+        self._agents: dict[str, Agent] = {}
+        self._sessions: dict[tuple[str, str], LiveSession] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    def __iter__(self) -> Iterator[LiveSession]:
+        return iter(self._sessions.values())
+
+    def get(self, inbound_id: str, context_id: str) -> LiveSession | None:
+        return self._sessions.get((inbound_id, context_id))
+
+    def of_context(self, context_id: str, inbound_id: str | None = None) -> list[LiveSession]:
+        """The sessions of a context, of one inbound where it is named."""
+        return [
+            live
+            for (inbound, context), live in self._sessions.items()
+            if context == context_id and inbound_id in {None, inbound}
+        ]
+
+    async def open(self, request: TaskRequest) -> LiveSession:
+        """The session of the request's context: the live one, else a new one, resumed where that can be."""
+        key = (request.inbound_id, request.context_id)
+        live = self._sessions.get(key)
+        if live is not None and live.record.preset != request.preset.id:
+            await self.drop(live)
+            live = None
+        if live is None:
+            live = self._sessions[key] = await self._open(request)
+            await self._make_room()
+            if self._sweeper is None:
+                self._sweeper = asyncio.create_task(self._sweep())
+        live.last_active = asyncio.get_running_loop().time()
+        return live
+
+    async def _open(self, request: TaskRequest) -> LiveSession:
+        preset = request.preset
+        agent = self._agents.get(preset.id)
+        if agent is None:
+            agent = self._agents[preset.id] = self._host.agents[preset.agent].value(preset)
+        record = await self.store.context(request.inbound_id, request.context_id)
+        if record is None or record.preset != preset.id:
+            now = now_ms()
+            record = ContextRecord(request.inbound_id, request.context_id, new_id(), preset.id, now, now)
+        session = await agent.open(
+            AgentContext(
+                session_id=record.session_id,
+                context_id=request.context_id,
+                inbound_id=request.inbound_id,
+                tools=self._tools,
+                resume=record.state,
+                _workdir=request._workdir,  # noqa: SLF001 - made only when it is asked for
+            )
+        )
+        return LiveSession(record, preset.agent, session)
+
+    async def turn_ended(self, live: LiveSession) -> None:
+        """Count the turn, and keep what a later process needs to go on with the conversation."""
+        record = live.record
+        record.turns += 1
+        record.last_active_at = now_ms()
+        live.last_active = asyncio.get_running_loop().time()
+        state = live.session.state()
+        if state is not None:
+            record.state = state
+            await self.store.save_context(record)
+
+    async def drop(self, live: LiveSession) -> None:
+        """Close the handle; the conversation goes on with the next task of the context."""
+        key = (live.record.inbound_id, live.record.context_id)
+        if self._sessions.get(key) is live:
+            del self._sessions[key]
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await live.session.close()
+        except Exception:  # noqa: BLE001 - an agent's own trouble with its end
+            log.warning("session.close_failed", context_id=live.record.context_id, exc_info=True)
+
+    async def drop_inbound(self, inbound_id: str) -> None:
+        for live in [live for (inbound, _), live in self._sessions.items() if inbound == inbound_id]:
+            await self.drop(live)
+
+    async def close(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await asyncio.gather(*(self.drop(live) for live in list(self._sessions.values())))
+        for agent in self._agents.values():
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await agent.close()
+            except Exception:  # noqa: BLE001 - as above
+                log.warning("agent.close_failed", agent=type(agent).__name__, exc_info=True)
+
+    async def _make_room(self) -> None:
+        while len(self._sessions) > MAX_SESSIONS:
+            idle = [live for live in self._sessions.values() if not live.busy]
+            if not idle:
+                return
+            await self.drop(min(idle, key=lambda live: live.last_active))
+
+    async def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(min(SWEEP_SECONDS, max(1.0, self._idle_seconds / 2)))
+            for live in list(self._sessions.values()):
+                if not live.busy and loop.time() - live.last_active > self._idle_seconds:
+                    await self.drop(live)

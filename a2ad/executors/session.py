@@ -1,0 +1,120 @@
+"""The executor of conversations: prompts the context's agent session and turns what it says into artifacts.
+
+Text becomes appended chunks of the artifact `result`, closed with `lastChunk`; a tool call an artifact
+`tool-call-<id>` with one data part (reference 2.4.1). Nothing else makes artifacts of what an agent says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from a2ad.agent import AgentEvent, NeedsAuth, NeedsInput, TextDelta, ToolCall, ToolResult, TurnEnd
+from a2ad.executor import Artifact, Event, Executor, Status, TaskFailed, TaskRejected, TaskRequest
+from a2ad.executors.pool import LiveSession, SessionPool
+from a2ad.model import TaskState
+
+#: how a turn may end other than well, and what the task says then
+_REFUSED = "The agent refused"
+
+
+class SessionExecutor(Executor):
+    def __init__(self, pool: SessionPool) -> None:
+        self.pool = pool
+
+    async def execute(self, request: TaskRequest) -> AsyncIterator[Event]:
+        live = await self.pool.open(request)
+        if live.busy:
+            raise TaskRejected(f"The task {live.task_id} of this conversation waits for an answer: answer or cancel it")
+        live.task_id = request.task_id
+        try:
+            async with aclosing(_turn(live, request)) as events:
+                async for event in events:
+                    yield event
+            await self.pool.turn_ended(live)
+        except asyncio.CancelledError:
+            await live.session.cancel()
+            raise
+        except (TaskFailed, TaskRejected):
+            raise
+        except Exception:
+            # whatever state it is in now, the next task of the context gets another one
+            await self.pool.drop(live)
+            raise
+        finally:
+            live.task_id = None
+
+    async def close(self) -> None:
+        await self.pool.close()
+
+
+async def _turn(live: LiveSession, request: TaskRequest) -> AsyncGenerator[Event, None]:
+    async with _closed_after(live.session.prompt(request.message["parts"], request.attachments)) as events:
+        async with aclosing(_project(live, request, events)) as projected:
+            async for artifact_or_status in projected:
+                yield artifact_or_status
+
+
+@asynccontextmanager
+async def _closed_after(events: AsyncIterator[AgentEvent]) -> AsyncIterator[AsyncIterator[AgentEvent]]:
+    """`aclosing` for any async iterator: an agent's need not be a generator."""
+    try:
+        yield events
+    finally:
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()
+
+
+async def _project(
+    live: LiveSession, request: TaskRequest, events: AsyncIterator[AgentEvent]
+) -> AsyncGenerator[Event, None]:
+    calls: dict[str, dict[str, Any]] = {}
+    said = False
+    end = TurnEnd()
+    async for event in events:
+        if isinstance(event, TextDelta):
+            if event.text:
+                yield Artifact(parts=[{"text": event.text}], append=said, last_chunk=False)
+                said = True
+        elif isinstance(event, (ToolCall, ToolResult)):
+            yield _tool_artifact(calls, event)
+        elif isinstance(event, NeedsInput):
+            message = await request.ask(event.question, options=event.options)
+            await live.session.answer(message["parts"])
+        elif isinstance(event, NeedsAuth):
+            message = await request.ask(event.what, state=TaskState.AUTH_REQUIRED)
+            await live.session.answer(message["parts"])
+        elif isinstance(event, TurnEnd):
+            end = event
+            break
+        else:
+            yield event
+    if said:
+        yield Artifact(parts=[], append=True, last_chunk=True)
+    for closing in _ending(end):
+        yield closing
+
+
+def _tool_artifact(calls: dict[str, dict[str, Any]], event: ToolCall | ToolResult) -> Artifact:
+    """The whole of what is known of the call, so that a repetition is harmless."""
+    call = calls.setdefault(event.id, {"name": "", "arguments": None, "status": "working", "result": None})
+    if isinstance(event, ToolCall):
+        call |= {"name": event.name, "arguments": event.arguments}
+    else:
+        call |= {"status": "failed" if event.error else "completed", "result": event.result}
+    return Artifact(parts=[{"data": dict(call)}], artifact_id=f"tool-call-{event.id}")
+
+
+def _ending(end: TurnEnd) -> list[Event]:
+    metadata: dict[str, Any] = {}
+    if end.usage:
+        metadata["usage"] = dict(end.usage)
+    if end.stop_reason != "end_turn":
+        metadata["stopReason"] = end.stop_reason
+    if end.stop_reason == "refusal":
+        return [Status(TaskState.REJECTED, _REFUSED, metadata)]
+    if end.stop_reason == "cancelled":
+        return [Status(TaskState.CANCELED, None, metadata)]
+    return [Status(TaskState.COMPLETED, None, metadata)] if metadata else []

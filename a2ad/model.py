@@ -1,0 +1,76 @@
+"""The A2A 1.0.1 words that every layer uses: task states and what may follow them, times, identifiers, parts."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+Json: TypeAlias = Any
+#: An A2A part as its JSON: exactly one of `text`, `raw` (base64, or bytes before it is encoded), `url`, `data`.
+PartDict: TypeAlias = dict[str, Any]
+
+
+class TaskState(StrEnum):
+    """The life cycle of a task (A2A 1.0.1, 4.1.3). The value is what goes over the wire."""
+
+    SUBMITTED = "TASK_STATE_SUBMITTED"
+    WORKING = "TASK_STATE_WORKING"
+    COMPLETED = "TASK_STATE_COMPLETED"
+    FAILED = "TASK_STATE_FAILED"
+    CANCELED = "TASK_STATE_CANCELED"
+    INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
+    REJECTED = "TASK_STATE_REJECTED"
+    AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+    @property
+    def interrupted(self) -> bool:
+        return self in INTERRUPTED
+
+
+#: the enum's numbers in a2a.proto; input may use them, output never does
+STATE_NUMBERS = dict(enumerate(TaskState, start=1))
+
+TERMINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED})
+INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
+
+#: What may follow what (`protocol.md` 5). WORKING may follow itself: a progress note.
+TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
+    TaskState.SUBMITTED: frozenset({TaskState.WORKING}) | TERMINAL,
+    TaskState.WORKING: frozenset({TaskState.WORKING}) | INTERRUPTED | TERMINAL,
+    TaskState.INPUT_REQUIRED: frozenset({TaskState.WORKING}) | TERMINAL,
+    TaskState.AUTH_REQUIRED: frozenset({TaskState.WORKING}) | TERMINAL,
+    **{state: frozenset() for state in TERMINAL},
+}
+
+
+def now_ms() -> int:
+    """The time in whole milliseconds since 1970, UTC: the resolution of every time on the wire."""
+    return time.time_ns() // 1_000_000
+
+
+def timestamp(ms: int) -> str:
+    """RFC 3339 in UTC with milliseconds and `Z`, as `2026-12-01T09:30:00.000Z`."""
+    seconds, millis = divmod(ms, 1000)
+    return f"{_second(seconds)}.{millis:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def new_id() -> str:
+    """A UUID, version 7 (RFC 9562): 74 random bits, and a time in front that keeps the store's indexes local."""
+    value = (now_ms() << 80) | int.from_bytes(os.urandom(10))
+    value = (value & ~(0xF000 << 64)) | (0x7000 << 64)
+    value = (value & ~(0xC000 << 48)) | (0x8000 << 48)
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,0 +1,132 @@
+"""The control API's actions and page parameters (reference 1.2; `protocol.md` 7), on marshmallow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from marshmallow import EXCLUDE, Schema, ValidationError, fields, validate
+
+from a2ad.errors import ActionFailed
+from a2ad.model import TaskState
+
+_FILLED = validate.Length(min=1, max=10_000, error="must not be empty, nor longer than {max} characters")
+
+
+class _Action(Schema):
+    """Unknown fields are ignored, as everywhere on the wire."""
+
+    class Meta:
+        unknown = EXCLUDE
+
+    error_messages = {"type": "must be an object"}  # noqa: RUF012 - marshmallow's own way
+
+
+class _Text(fields.String):
+    default_error_messages = {"required": "is required", "null": "must be a string", "invalid": "must be a string"}  # noqa: RUF012
+
+
+class _Flag(fields.Boolean):
+    default_error_messages = {"null": "must be true or false", "invalid": "must be true or false"}  # noqa: RUF012
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> bool:
+        if not isinstance(value, bool):
+            raise self.make_error("invalid", input=value)
+        return value
+
+
+class _Id(_Action):
+    id = _Text(required=True, validate=_FILLED)
+
+
+class _InboundFields(_Action):
+    endpoint_path = _Text(data_key="endpointPath")
+    preset = _Text(validate=_FILLED)
+    auth_token_env = _Text(data_key="authTokenEnv", validate=validate.Length(max=256))
+
+
+class _InboundCreate(_InboundFields):
+    name = _Text(required=True, validate=_FILLED)
+    description = _Text(required=True, validate=_FILLED)
+    version = _Text(required=True, validate=_FILLED)
+    enabled = _Flag()
+
+
+class _InboundUpdate(_Id, _InboundFields):
+    name = _Text(validate=_FILLED)
+    description = _Text(validate=_FILLED)
+    version = _Text(validate=_FILLED)
+
+
+class _SetAuth(_Id):
+    token = _Text(allow_none=True, validate=validate.Length(max=4096))
+
+
+class _SendTest(_Id):
+    text = _Text(required=True, validate=_FILLED)
+    context_id = _Text(data_key="contextId", validate=_FILLED)
+    task_id = _Text(data_key="taskId", validate=_FILLED)
+    skill = _Text()
+    return_immediately = _Flag(data_key="returnImmediately")
+
+
+class _Context(_Id):
+    server_id = _Text(data_key="serverId", validate=_FILLED)
+
+
+ACTIONS: dict[str, Schema] = {
+    "inbound.create": _InboundCreate(),
+    "inbound.update": _InboundUpdate(),
+    "inbound.remove": _Id(),
+    "inbound.enable": _Id(),
+    "inbound.disable": _Id(),
+    "inbound.setAuth": _SetAuth(),
+    "inbound.sendTest": _SendTest(),
+    "inbound.close": _Id(),
+    "task.cancel": _Id(),
+    "session.cancel": _Context(),
+    "session.close": _Context(),
+}
+
+
+def read_action(body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The action's name and its fields, snake_case. Raises `ActionFailed` that names every field that is wrong."""
+    action = body.get("action")
+    if not isinstance(action, str) or not action:
+        raise ActionFailed("action is required", {"action": ["is required"]})
+    schema = ACTIONS.get(action)
+    if schema is None:
+        text = f"there is no action {action[:100]!r}"
+        raise ActionFailed(text, {"action": [text]})
+    try:
+        loaded: dict[str, Any] = schema.load(body)
+    except ValidationError as error:
+        raise _failure(error) from None
+    return action, loaded
+
+
+class _Query(_Action):
+    task_limit = fields.Integer(data_key="taskLimit", load_default=50, validate=validate.Range(1, 500))
+    task_offset = fields.Integer(data_key="taskOffset", load_default=0, validate=validate.Range(0, 2**31))
+    task_state = fields.String(data_key="taskState", validate=validate.OneOf([state.value for state in TaskState]))
+    task_context_id = fields.String(data_key="taskContextId")
+    task_server_id = fields.String(data_key="taskServerId")
+
+
+_query = _Query()
+
+
+def read_query(query: Mapping[str, str]) -> dict[str, Any]:
+    """The task page's parameters. Raises `ActionFailed`, which is a 400 here."""
+    try:
+        loaded: dict[str, Any] = _query.load({key: value for key, value in query.items() if value != ""})
+    except ValidationError as error:
+        raise _failure(error) from None
+    return loaded
+
+
+def _failure(error: ValidationError) -> ActionFailed:
+    problems: dict[str, list[str]] = error.messages_dict
+    return ActionFailed(
+        "; ".join(f"{field} {' and '.join(map(str, texts))}" for field, texts in problems.items()), problems
+    )

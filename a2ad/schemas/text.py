@@ -1,0 +1,55 @@
+"""JSON from the network: strict, exact and bounded."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import orjson
+
+from a2ad.errors import ParseError
+
+#: protobuf's own limit; orjson writes no more than 254 levels, and an answer wraps the data in a few of its own
+MAX_DEPTH = 100
+_LONG_NUMBER = re.compile(rb"\d{19}")
+_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
+
+
+def loads(raw: bytes) -> Any:
+    """Parse JSON (RFC 8259, UTF-8 without a byte order mark). Raises `ParseError`.
+
+    Integers outside -2^63 to 2^64-1 and lone surrogates are refused, not changed: orjson would read the first as
+    floats, so a text with so long a run of digits is read by the standard library, with a check.
+    """
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise ParseError(f"The request is not valid JSON: {error.msg}") from None
+    if _LONG_NUMBER.search(raw):
+        try:
+            json.loads(raw, parse_int=_exact_int)
+        except RecursionError:
+            raise ParseError("The request is nested too deeply") from None
+    return value
+
+
+def _exact_int(digits: str) -> int:
+    if len(digits) > 21 or not _INT_MIN <= int(digits) <= _INT_MAX:
+        raise ParseError("An integer is outside -2^63 to 2^64-1")
+    return int(digits)
+
+
+def check_depth(value: Any, limit: int = MAX_DEPTH) -> None:
+    """Raise `ParseError` where `value` nests more than `limit` levels of arrays and objects."""
+    if isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, list):
+        inner = value  # type: ignore[assignment]
+    else:
+        return
+    if limit == 0:
+        raise ParseError("The request is nested too deeply")
+    for item in inner:
+        if isinstance(item, (dict, list)):
+            check_depth(item, limit - 1)

@@ -1,0 +1,212 @@
+"""What is durable: the records, and the small protocol that a store implements (SQLite here, others through plugins).
+
+No SQL outside this package. Every time is in milliseconds since 1970, UTC; every `bytes` body is JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from a2ad.model import TaskState
+
+#: the caller of a request without a credential, with the inbound's own token, and of the operator
+ANONYMOUS, TOKEN, OPERATOR = "anonymous", "token", "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """What a store is opened with. `url` is empty for the default in `state_dir`."""
+
+    url: str
+    state_dir: Path
+    synchronous: str = "normal"
+    replay_frames: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class InboundRecord:
+    """A published agent. `token_hash` is salted: see `inbound.hash_token`."""
+
+    id: str
+    name: str
+    description: str
+    version: str
+    endpoint_path: str
+    preset: str
+    created_at: int
+    auth_token_env: str = ""
+    enabled: bool = True
+    token_hash: bytes | None = None
+
+
+@dataclass(slots=True)
+class TaskRow:
+    """One task without its messages and artifacts. `status` is the encoded A2A TaskStatus.
+
+    `frame_limit`: no frame above this number was ever sent. `queued`: accepted, its run not begun. `hidden`: recorded
+    for idempotency alone, because its executor may answer with a message; `reply` is that answer.
+    """
+
+    id: str
+    inbound_id: str
+    context_id: str
+    caller: str
+    peer: str
+    skill: str
+    executor: str
+    state: TaskState
+    status: bytes
+    created_at: int
+    updated_at: int
+    frame_limit: int
+    queued: bool = False
+    hidden: bool = False
+    metadata: bytes | None = None
+    reply: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """A message of a task's history. `caller` is set for a client's: (inbound, caller, id) is then unique."""
+
+    seq: int
+    message_id: str
+    body: bytes
+    caller: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of an artifact: applied in order of `seq`, they give the artifacts.
+
+    `head` is the artifact's JSON without id and parts, None where nothing of it changed; `parts` a JSON array.
+    """
+
+    seq: int
+    artifact_id: str
+    replace: bool
+    head: bytes | None
+    parts: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StatusEvent:
+    """A statusUpdate frame, kept for replay."""
+
+    frame: int
+    body: bytes
+
+
+@dataclass(slots=True)
+class Change:
+    """One durable step of a task: all of it, or nothing.
+
+    `previous` is the state that the store has now, None for a new task. `key_message` is the message of a client
+    whose id decides whether the step is a repetition.
+    """
+
+    row: TaskRow
+    previous: TaskState | None
+    was_hidden: bool = False
+    key_message: MessageRow | None = None
+    messages: Sequence[MessageRow] = ()
+    segments: Sequence[Segment] = ()
+    events: Sequence[StatusEvent] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTask:
+    row: TaskRow
+    messages: Sequence[bytes] = ()
+    segments: Sequence[Segment] = ()
+    last_message_seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskQuery:
+    """Newest update first, ties broken by id. An empty `inbound_id` means all; `callers` None likewise."""
+
+    inbound_id: str = ""
+    callers: Sequence[str] | None = None
+    context_id: str | None = None
+    state: TaskState | None = None
+    after: int | None = None  # milliseconds, inclusive
+    limit: int = 50
+    offset: int = 0
+    cursor: tuple[int, str] | None = None  # (updated_at, id) of the last row of the page before
+    history: Literal["all", "first", "none"] = "all"
+    artifacts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    tasks: Sequence[StoredTask]
+    total: int
+    more: bool
+
+
+@dataclass(slots=True)
+class ContextRecord:
+    """What is kept of a session, so that its conversation goes on after a restart."""
+
+    inbound_id: str
+    context_id: str
+    session_id: str
+    preset: str
+    created_at: int
+    last_active_at: int
+    turns: int = 0
+    state: Any = field(default=None)  # the session's `state()`
+
+
+class Store(Protocol):
+    """A durable store. Whatever it cannot do raises `a2ad.errors.StoreUnavailable`."""
+
+    async def close(self) -> None:
+        """Finish what was handed over, and let go of the files."""
+        ...
+
+    @property
+    def secret(self) -> bytes:
+        """32 random bytes of this store's own, for page tokens."""
+        ...
+
+    def write(self, change: Change) -> Awaitable[str | None]:
+        """Make a step durable, in the order of the calls. The id of another task, with nothing written, where the
+        key message is one that this task already has."""
+        ...
+
+    async def task(self, task_id: str) -> StoredTask | None: ...
+
+    async def tasks(self, query: TaskQuery) -> TaskPage: ...
+
+    async def unfinished(self) -> Sequence[TaskRow]:
+        """Tasks that are neither terminal nor interrupted, oldest first."""
+        ...
+
+    async def find_message(self, inbound_id: str, caller: str, message_id: str) -> str | None:
+        """The id of the task that has this message of a client."""
+        ...
+
+    async def status_events(self, task_id: str, after: int) -> Sequence[StatusEvent]: ...
+
+    async def counts(self) -> dict[tuple[str, TaskState], int]:
+        """How many tasks there are, by inbound and state."""
+        ...
+
+    async def delete_tasks(self, inbound_id: str) -> None:
+        """All tasks of an inbound, with what belongs to them."""
+        ...
+
+    async def inbounds(self) -> Sequence[InboundRecord]: ...
+
+    async def save_inbound(self, record: InboundRecord) -> None: ...
+
+    async def delete_inbound(self, inbound_id: str) -> None: ...
+
+    async def context(self, inbound_id: str, context_id: str) -> ContextRecord | None: ...
+
+    async def save_context(self, record: ContextRecord) -> None: ...

@@ -1,0 +1,114 @@
+"""The schema, as numbered steps: `PRAGMA user_version` says how many a database has taken."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+
+from a2ad.errors import StartupError
+
+STEPS = (
+    """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+
+    CREATE TABLE inbounds (
+        id TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        description TEXT NOT NULL,
+        version TEXT NOT NULL,
+        endpoint_path TEXT NOT NULL UNIQUE,
+        preset TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        auth_token_env TEXT NOT NULL,
+        enabled INTEGER NOT NULL,
+        token_hash BLOB
+    ) WITHOUT ROWID;
+
+    CREATE TABLE tasks (
+        id TEXT PRIMARY KEY,
+        inbound_id TEXT NOT NULL,
+        context_id TEXT NOT NULL,
+        caller TEXT NOT NULL,
+        peer TEXT NOT NULL,
+        skill TEXT NOT NULL,
+        executor TEXT NOT NULL,
+        state INTEGER NOT NULL,
+        status BLOB NOT NULL,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        frame_limit INTEGER NOT NULL,
+        queued INTEGER NOT NULL,
+        hidden INTEGER NOT NULL,
+        metadata BLOB,
+        reply BLOB
+    );
+    CREATE INDEX tasks_recent ON tasks (inbound_id, caller, updated_at, id) WHERE hidden = 0;
+    CREATE INDEX tasks_by_state ON tasks (inbound_id, caller, state, updated_at, id) WHERE hidden = 0;
+    CREATE INDEX tasks_by_context ON tasks (context_id, inbound_id);
+    CREATE INDEX tasks_unfinished ON tasks (created_at) WHERE state IN (1, 2);
+
+    CREATE TABLE messages (
+        task_id TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        inbound_id TEXT NOT NULL,
+        caller TEXT,
+        message_id TEXT NOT NULL,
+        body BLOB NOT NULL
+    );
+    CREATE UNIQUE INDEX messages_of_task ON messages (task_id, seq);
+    CREATE UNIQUE INDEX messages_of_caller ON messages (inbound_id, caller, message_id) WHERE caller IS NOT NULL;
+
+    CREATE TABLE artifacts (
+        task_id TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        artifact_id TEXT NOT NULL,
+        replace INTEGER NOT NULL,
+        head BLOB,
+        parts BLOB NOT NULL
+    );
+    CREATE UNIQUE INDEX artifacts_of_task ON artifacts (task_id, seq);
+
+    CREATE TABLE status_events (
+        task_id TEXT NOT NULL,
+        frame INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (task_id, frame)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE contexts (
+        inbound_id TEXT NOT NULL,
+        context_id TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        preset TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        last_active_at INTEGER NOT NULL,
+        turns INTEGER NOT NULL,
+        state BLOB NOT NULL,
+        PRIMARY KEY (inbound_id, context_id)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE task_counts (
+        inbound_id TEXT NOT NULL,
+        caller TEXT NOT NULL,
+        state INTEGER NOT NULL,
+        n INTEGER NOT NULL,
+        PRIMARY KEY (inbound_id, caller, state)
+    ) WITHOUT ROWID;
+    """,
+)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the database to this version's schema. Raises `StartupError` for one that a newer version wrote."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(STEPS):
+        raise StartupError(
+            f"the database was written by a newer a2ad (schema {version}; this version knows {len(STEPS)}): "
+            "start the newer version, or restore a backup"
+        )
+    if version == 0:
+        # so that the file can give back space after a deletion; it has to be said before the first table
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    for number, step in enumerate(STEPS[version:], start=version + 1):
+        connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
+    connection.execute("INSERT OR IGNORE INTO meta VALUES ('secret', ?)", (secrets.token_bytes(32),))

@@ -1,0 +1,218 @@
+"""The reading side of the SQLite store, on aiosqlite: few statements per call, since each is a hop to its thread."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import aiosqlite
+import orjson
+import structlog
+
+from a2ad.errors import StoreUnavailable
+from a2ad.model import STATE_NUMBERS, TaskState
+from a2ad.store import (
+    ContextRecord,
+    InboundRecord,
+    Segment,
+    StatusEvent,
+    StoredTask,
+    TaskPage,
+    TaskQuery,
+    TaskRow,
+)
+
+COLUMNS = (
+    "id, inbound_id, context_id, caller, peer, skill, executor, state, status, created_at, updated_at, frame_limit,"
+    " queued, hidden, metadata, reply"
+)
+NUMBERS = {state: number for number, state in STATE_NUMBERS.items()}
+#: (inbound, caller) pairs in one statement; SQLite takes 500 terms in a compound select
+MAX_PAIRS = 200
+
+log = structlog.get_logger()
+
+
+class Reader:
+    def __init__(self, connection: aiosqlite.Connection) -> None:
+        self._connection = connection
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def _all(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return [tuple(row) for row in await self._connection.execute_fetchall(sql, values)]
+        except (sqlite3.Error, ValueError) as error:
+            log.exception("store.read_failed")
+            raise StoreUnavailable(f"The task store could not be read: {type(error).__name__}") from None
+
+    async def task(self, task_id: str) -> StoredTask | None:
+        rows = await self._all(f"SELECT {COLUMNS} FROM tasks WHERE id = ?", (task_id,))
+        if not rows:
+            return None
+        return (await self._complete([_row(rows[0])], history="all", artifacts=True))[0]
+
+    async def tasks(self, query: TaskQuery) -> TaskPage:
+        counted = await self._all("SELECT inbound_id, caller, state, n FROM task_counts")
+        pairs, total = set(), 0
+        for inbound_id, caller, state, n in counted:
+            if query.inbound_id in {"", inbound_id} and (query.callers is None or caller in query.callers):
+                pairs.add((inbound_id, caller))
+                if query.state in {None, STATE_NUMBERS[state]}:
+                    total += n
+        if query.context_id is not None or query.after is not None:
+            total = await self._count(query)
+        rows: list[TaskRow] = []
+        if total and pairs:
+            rows = [_row(row) for row in await self._page(query, sorted(pairs))]
+        more = len(rows) > query.limit
+        tasks = await self._complete(rows[: query.limit], history=query.history, artifacts=query.artifacts)
+        return TaskPage(tasks, total, more)
+
+    async def _page(self, query: TaskQuery, pairs: Sequence[tuple[str, str]]) -> list[Any]:
+        """One row more than asked for. Each (inbound, caller) is read along its own index and the runs are merged:
+        so a page costs the same however many tasks there are, and whoever may see them."""
+        where, values = _filter(query)
+        order = "ORDER BY updated_at DESC, id DESC"
+        wanted = query.offset + query.limit + 1
+        found: list[Any] = []
+        for start in range(0, len(pairs), MAX_PAIRS):
+            chosen = pairs[start : start + MAX_PAIRS]
+            term = (
+                f"SELECT * FROM (SELECT {COLUMNS} FROM tasks WHERE inbound_id = ? AND caller = ? AND hidden = 0 {where}"
+                f" {order} LIMIT {wanted})"
+            )
+            sql = " UNION ALL ".join([term] * len(chosen))
+            if len(chosen) > 1:
+                sql += f" {order} LIMIT {wanted}"
+            found += await self._all(sql, [value for pair in chosen for value in (*pair, *values)])
+        if len(pairs) > MAX_PAIRS:
+            found.sort(key=lambda row: (row[10], row[0]), reverse=True)
+        return found[query.offset : wanted]
+
+    async def _count(self, query: TaskQuery) -> int:
+        where, values = _filter(query, cursor=False)
+        if query.inbound_id:
+            where += " AND inbound_id = ?"
+            values.append(query.inbound_id)
+        if query.callers is not None:
+            where += f" AND caller IN ({', '.join('?' * len(query.callers))})"
+            values += query.callers
+        rows = await self._all(f"SELECT count(*) FROM tasks WHERE hidden = 0 {where}", values)
+        return int(rows[0][0])
+
+    async def _complete(self, rows: Sequence[TaskRow], *, history: str, artifacts: bool) -> list[StoredTask]:
+        marks, ids = ", ".join("?" * len(rows)), [row.id for row in rows]
+        messages: defaultdict[str, list[bytes]] = defaultdict(list)
+        last: dict[str, int] = {}
+        segments: defaultdict[str, list[Segment]] = defaultdict(list)
+        if history != "none" and rows:
+            first = "AND seq = 0 " if history == "first" else ""
+            sql = f"SELECT task_id, seq, body FROM messages WHERE task_id IN ({marks}) {first}ORDER BY task_id, seq"
+            for task_id, seq, body in await self._all(sql, ids):
+                messages[task_id].append(body)
+                last[task_id] = seq
+        if artifacts and rows:
+            sql = (
+                "SELECT task_id, seq, artifact_id, replace, head, parts FROM artifacts"
+                f" WHERE task_id IN ({marks}) ORDER BY task_id, seq"
+            )
+            for task_id, seq, artifact_id, replace, head, parts in await self._all(sql, ids):
+                segments[task_id].append(Segment(seq, artifact_id, bool(replace), head, parts))
+        return [StoredTask(row, messages[row.id], segments[row.id], last.get(row.id, -1)) for row in rows]
+
+    async def unfinished(self) -> list[TaskRow]:
+        sql = f"SELECT {COLUMNS} FROM tasks WHERE state IN (1, 2) ORDER BY created_at, id"
+        return [_row(row) for row in await self._all(sql)]
+
+    async def find_message(self, inbound_id: str, caller: str, message_id: str) -> str | None:
+        sql = "SELECT task_id FROM messages WHERE inbound_id = ? AND caller = ? AND message_id = ?"
+        rows = await self._all(sql, (inbound_id, caller, message_id))
+        return rows[0][0] if rows else None
+
+    async def status_events(self, task_id: str, after: int) -> list[StatusEvent]:
+        sql = "SELECT frame, body FROM status_events WHERE task_id = ? AND frame > ? ORDER BY frame"
+        return [StatusEvent(*row) for row in await self._all(sql, (task_id, after))]
+
+    async def counts(self) -> dict[tuple[str, TaskState], int]:
+        rows = await self._all("SELECT inbound_id, state, sum(n) FROM task_counts GROUP BY inbound_id, state")
+        return {(inbound_id, STATE_NUMBERS[state]): n for inbound_id, state, n in rows}
+
+    async def inbounds(self) -> list[InboundRecord]:
+        columns = "id, name, description, version, endpoint_path, preset, created_at, auth_token_env, enabled"
+        rows = await self._all(f"SELECT {columns}, token_hash FROM inbounds ORDER BY created_at, id")
+        return [
+            InboundRecord(
+                id=row[0],
+                name=row[1],
+                description=row[2],
+                version=row[3],
+                endpoint_path=row[4],
+                preset=row[5],
+                created_at=row[6],
+                auth_token_env=row[7],
+                enabled=bool(row[8]),
+                token_hash=row[9],
+            )
+            for row in rows
+        ]
+
+    async def context(self, inbound_id: str, context_id: str) -> ContextRecord | None:
+        sql = "SELECT * FROM contexts WHERE inbound_id = ? AND context_id = ?"
+        rows = await self._all(sql, (inbound_id, context_id))
+        if not rows:
+            return None
+        inbound_id, context_id, session_id, preset, created_at, last_active_at, turns, state = rows[0]
+        return ContextRecord(
+            inbound_id=inbound_id,
+            context_id=context_id,
+            session_id=session_id,
+            preset=preset,
+            created_at=created_at,
+            last_active_at=last_active_at,
+            turns=turns,
+            state=orjson.loads(state),
+        )
+
+
+def _filter(query: TaskQuery, *, cursor: bool = True) -> tuple[str, list[Any]]:
+    clauses, values = [], list[Any]()
+    if query.state is not None:
+        clauses.append("AND state = ?")
+        values.append(NUMBERS[query.state])
+    if query.context_id is not None:
+        clauses.append("AND context_id = ?")
+        values.append(query.context_id)
+    if query.after is not None:
+        clauses.append("AND updated_at >= ?")
+        values.append(query.after)
+    if cursor and query.cursor is not None:
+        clauses.append("AND (updated_at, id) < (?, ?)")
+        values += query.cursor
+    return " ".join(clauses), values
+
+
+def _row(row: Iterable[Any]) -> TaskRow:
+    (id_, inbound_id, context_id, caller, peer, skill, executor, state, status, created_at, updated_at, frame_limit,
+     queued, hidden, metadata, reply) = row  # fmt: skip
+    return TaskRow(
+        id=id_,
+        inbound_id=inbound_id,
+        context_id=context_id,
+        caller=caller,
+        peer=peer,
+        skill=skill,
+        executor=executor,
+        state=STATE_NUMBERS[state],
+        status=status,
+        created_at=created_at,
+        updated_at=updated_at,
+        frame_limit=frame_limit,
+        queued=bool(queued),
+        hidden=bool(hidden),
+        metadata=metadata,
+        reply=reply,
+    )

@@ -1,0 +1,227 @@
+"""The embedded store: one SQLite file in WAL mode, a writer thread (`writer`), aiosqlite for the reading (`reader`)."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+import orjson
+
+from a2ad.errors import StartupError
+from a2ad.model import STATE_NUMBERS, TaskState
+from a2ad.store import (
+    Change,
+    ContextRecord,
+    InboundRecord,
+    StatusEvent,
+    StoredTask,
+    StoreSettings,
+    TaskPage,
+    TaskQuery,
+    TaskRow,
+)
+from a2ad.store.migrations import migrate
+from a2ad.store.reader import Reader
+from a2ad.store.writer import Tally, Writer
+
+BUSY_SECONDS = 5.0
+#: tasks deleted in one transaction: few enough that others do not wait for it
+DELETE_GROUP = 500
+NUMBERS = {state: number for number, state in STATE_NUMBERS.items()}
+
+
+class SqliteStore:
+    """Implements `a2ad.store.Store`. Made by `open_sqlite`."""
+
+    def __init__(self, writer: Writer, reader: Reader, secret: bytes, replay_frames: int) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._secret = secret
+        self._replay_frames = replay_frames
+
+    @property
+    def secret(self) -> bytes:
+        return self._secret
+
+    async def close(self) -> None:
+        await self._writer.close()
+        await self._reader.close()
+
+    def write(self, change: Change) -> asyncio.Future[str | None]:
+        replay = self._replay_frames
+        return self._writer.submit(lambda connection, tally: _write(connection, tally, change, replay))
+
+    async def task(self, task_id: str) -> StoredTask | None:
+        return await self._reader.task(task_id)
+
+    async def tasks(self, query: TaskQuery) -> TaskPage:
+        return await self._reader.tasks(query)
+
+    async def unfinished(self) -> Sequence[TaskRow]:
+        return await self._reader.unfinished()
+
+    async def find_message(self, inbound_id: str, caller: str, message_id: str) -> str | None:
+        return await self._reader.find_message(inbound_id, caller, message_id)
+
+    async def status_events(self, task_id: str, after: int) -> Sequence[StatusEvent]:
+        return await self._reader.status_events(task_id, after)
+
+    async def counts(self) -> dict[tuple[str, TaskState], int]:
+        return await self._reader.counts()
+
+    async def inbounds(self) -> Sequence[InboundRecord]:
+        return await self._reader.inbounds()
+
+    async def context(self, inbound_id: str, context_id: str) -> ContextRecord | None:
+        return await self._reader.context(inbound_id, context_id)
+
+    async def delete_tasks(self, inbound_id: str) -> None:
+        while await self._writer.submit(lambda connection, tally: _delete_tasks(connection, tally, inbound_id)):
+            pass
+        await self._execute("DELETE FROM contexts WHERE inbound_id = ?", (inbound_id,))
+
+    async def save_inbound(self, record: InboundRecord) -> None:
+        columns = "id, name, description, version, endpoint_path, preset, created_at, auth_token_env, enabled"
+        await self._execute(
+            f"INSERT OR REPLACE INTO inbounds ({columns}, token_hash) VALUES ({_marks(10)})", astuple(record)
+        )
+
+    async def delete_inbound(self, inbound_id: str) -> None:
+        await self._execute("DELETE FROM inbounds WHERE id = ?", (inbound_id,))
+
+    async def save_context(self, record: ContextRecord) -> None:
+        values = (*astuple(record)[:-1], orjson.dumps(record.state))
+        await self._execute(f"INSERT OR REPLACE INTO contexts VALUES ({_marks(8)})", values)
+
+    async def _execute(self, sql: str, values: Sequence[Any]) -> None:
+        def operation(connection: sqlite3.Connection, _tally: Tally) -> None:
+            connection.execute(sql, values)
+
+        await self._writer.submit(operation)
+
+
+async def open_sqlite(settings: StoreSettings) -> SqliteStore:
+    """Open or create the database. Raises `StartupError` with a sentence for the operator."""
+    path = Path(settings.url.removeprefix("sqlite:///")) if settings.url else settings.state_dir / "a2ad.db"
+    try:
+        connection = await asyncio.to_thread(_connect, path, settings.synchronous)
+        secret: bytes = connection.execute("SELECT value FROM meta WHERE key = 'secret'").fetchone()[0]
+    except sqlite3.Error as error:
+        raise StartupError(f"the database {path} cannot be opened: {error}") from None
+    reading = await aiosqlite.connect(path, isolation_level=None, cached_statements=256)
+    await reading.execute("PRAGMA query_only = ON")
+    return SqliteStore(Writer(connection, _flush), Reader(reading), secret, settings.replay_frames)
+
+
+def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    try:
+        path.chmod(0o600)
+        migrate(connection)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
+        # how long a commit may hold up the others when it moves the log into the file: 4,000 pages, some 16 MB
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute("PRAGMA journal_size_limit = 67108864")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def _write(connection: sqlite3.Connection, tally: Tally, change: Change, replay_frames: int) -> str | None:
+    row = change.row
+    key = change.key_message
+    if key is not None:
+        taken = connection.execute(
+            f"INSERT OR IGNORE INTO messages VALUES ({_marks(6)})",
+            (row.id, key.seq, row.inbound_id, key.caller, key.message_id, key.body),
+        )
+        if taken.rowcount == 0:
+            found = connection.execute(
+                "SELECT task_id FROM messages WHERE inbound_id = ? AND caller = ? AND message_id = ?",
+                (row.inbound_id, key.caller, key.message_id),
+            ).fetchone()
+            return str(found[0])
+    state = NUMBERS[row.state]
+    mutable = (
+        state, row.status, row.updated_at, row.frame_limit, row.queued, row.hidden, row.metadata, row.reply,
+    )  # fmt: skip
+    if change.previous is None:
+        connection.execute(
+            "INSERT INTO tasks (state, status, updated_at, frame_limit, queued, hidden, metadata, reply,"
+            f" id, inbound_id, context_id, caller, peer, skill, executor, created_at) VALUES ({_marks(16)})",
+            (*mutable, row.id, row.inbound_id, row.context_id, row.caller, row.peer, row.skill, row.executor,
+             row.created_at),
+        )  # fmt: skip
+    else:
+        connection.execute(
+            "UPDATE tasks SET state = ?, status = ?, updated_at = ?, frame_limit = ?, queued = ?, hidden = ?,"
+            " metadata = ?, reply = ? WHERE id = ?",
+            (*mutable, row.id),
+        )
+        if not change.was_hidden:
+            _add(tally, row, NUMBERS[change.previous], -1)
+    if not row.hidden:
+        _add(tally, row, state, 1)
+    for message in change.messages:
+        connection.execute(
+            f"INSERT INTO messages VALUES ({_marks(6)})",
+            (row.id, message.seq, row.inbound_id, message.caller, message.message_id, message.body),
+        )
+    for segment in change.segments:
+        if segment.replace and segment.seq > 0:
+            connection.execute(
+                "DELETE FROM artifacts WHERE task_id = ? AND artifact_id = ?", (row.id, segment.artifact_id)
+            )
+        connection.execute(f"INSERT INTO artifacts VALUES ({_marks(6)})", (row.id, *astuple(segment)))
+    for event in change.events:
+        connection.execute("INSERT INTO status_events VALUES (?, ?, ?)", (row.id, event.frame, event.body))
+    if row.state.terminal:
+        if change.previous is not None:
+            connection.execute("DELETE FROM status_events WHERE task_id = ?", (row.id,))
+    elif change.events:
+        connection.execute(
+            "DELETE FROM status_events WHERE task_id = ?1 AND frame <= (SELECT frame FROM status_events"
+            " WHERE task_id = ?1 ORDER BY frame DESC LIMIT 1 OFFSET ?2)",
+            (row.id, replay_frames),
+        )
+    return None
+
+
+def _add(tally: Tally, row: TaskRow, state: int, by: int) -> None:
+    key = (row.inbound_id, row.caller, state)
+    tally[key] = tally.get(key, 0) + by
+
+
+def _flush(connection: sqlite3.Connection, tally: Tally) -> None:
+    for key, by in tally.items():
+        if by:
+            connection.execute(
+                "INSERT INTO task_counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", (*key, by)
+            )
+
+
+def _delete_tasks(connection: sqlite3.Connection, tally: Tally, inbound_id: str) -> int:
+    rows = connection.execute(
+        "SELECT id, caller, state, hidden FROM tasks WHERE inbound_id = ? LIMIT ?", (inbound_id, DELETE_GROUP)
+    ).fetchall()
+    for task_id, caller, state, hidden in rows:
+        for table in ("messages", "artifacts", "status_events"):
+            connection.execute(f"DELETE FROM {table} WHERE task_id = ?", (task_id,))
+        connection.execute("DELETE FROM tasks WHERE id = ?", (task_id,))
+        if not hidden:
+            key = (inbound_id, caller, state)
+            tally[key] = tally.get(key, 0) - 1
+    return len(rows)

@@ -1,0 +1,112 @@
+"""All writes of a database go through one thread that commits what has gathered: one transaction serves many tasks.
+
+The thread is on the standard `sqlite3`: aiosqlite has no public way to run a whole transaction in one hop, and pays
+for every statement with one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeAlias, TypeVar
+
+import structlog
+
+from a2ad.errors import StoreUnavailable
+
+T = TypeVar("T")
+#: sums that the operations of one transaction add to, and that are written once before its commit
+Tally: TypeAlias = dict[tuple[str, str, int], int]
+#: runs in the writer's thread, inside a transaction that it shares with others
+Operation: TypeAlias = Callable[[sqlite3.Connection, Tally], T]
+MAX_GROUP = 512
+
+log = structlog.get_logger()
+
+
+class Writer:
+    """`submit` from the event loop; the operations run in order. Close it before the loop ends."""
+
+    def __init__(self, connection: sqlite3.Connection, flush: Operation[None]) -> None:
+        """`flush` runs once before each commit, to write the tally."""
+        self._connection = connection
+        self._flush = flush
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[tuple[Operation[Any], asyncio.Future[Any]] | None] = SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="a2ad-store", daemon=True)
+        self._thread.start()
+
+    def submit(self, operation: Operation[T]) -> asyncio.Future[T]:
+        """The operation's result once it is durable; `StoreUnavailable` where it could not be made so."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        if self._closed:
+            future.set_exception(StoreUnavailable("The task store is closed"))
+        else:
+            self._queue.put((operation, future))
+        return future
+
+    async def close(self) -> None:
+        """Commit what was submitted, then end the thread."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        stop = False
+        while not stop:
+            group = []
+            item = self._queue.get()
+            while item is not None:
+                group.append(item)
+                if len(group) >= MAX_GROUP or self._queue.empty():
+                    break
+                item = self._queue.get()
+            stop = item is None
+            if group:
+                outcomes = self._commit([operation for operation, _ in group])
+                futures = [future for _, future in group]
+                self._loop.call_soon_threadsafe(_deliver, futures, outcomes)
+        self._connection.close()
+
+    def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
+        """One transaction for all; where one of them is at fault, one for each. An outcome may be an exception."""
+        try:
+            return self._transaction(operations)
+        except sqlite3.OperationalError as error:
+            # locked, full, read-only, not readable: that is no operation's fault, and every one would wait again
+            log.error("store.write_failed", error=str(error), operations=len(operations))  # noqa: TRY400
+            return [StoreUnavailable(f"The task store could not be written: {error}")] * len(operations)
+        except Exception as error:
+            if len(operations) == 1:
+                log.exception("store.operation_failed")
+                return [StoreUnavailable(f"The task store refused a write: {type(error).__name__}")]
+            return [outcome for operation in operations for outcome in self._commit([operation])]
+
+    def _transaction(self, operations: list[Operation[Any]]) -> list[Any]:
+        connection = self._connection
+        tally: Tally = {}
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            outcomes = [operation(connection, tally) for operation in operations]
+            self._flush(connection, tally)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return outcomes
+
+
+def _deliver(futures: list[asyncio.Future[Any]], outcomes: list[Any]) -> None:
+    for future, outcome in zip(futures, outcomes, strict=True):
+        if future.cancelled():
+            continue
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

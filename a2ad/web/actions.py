@@ -1,0 +1,152 @@
+"""What the operator can do: the control actions (reference 1.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import orjson
+
+from a2ad.engine import Engine, LiveTask
+from a2ad.errors import ActionFailed, InvalidParams, ProtocolError, TaskNotCancelable
+from a2ad.executors.pool import SessionPool
+from a2ad.inbound import Inbound, InboundRegistry
+from a2ad.schemas import a2a
+from a2ad.store import OPERATOR
+from a2ad.web.peers import Peers
+
+Fields: TypeAlias = dict[str, Any]
+Result: TypeAlias = dict[str, Any]
+#: where an InvalidParams of a test message comes from, in the action's own words
+_TEST_FIELDS = {"message.metadata.skill": "skill", "message.contextId": "contextId", "message.taskId": "taskId"}
+
+
+class Actions:
+    """Each returns what goes beside `ok: true`, and raises `ActionFailed`."""
+
+    def __init__(self, *, engine: Engine, inbounds: InboundRegistry, pool: SessionPool, peers: Peers) -> None:
+        self._engine = engine
+        self._inbounds = inbounds
+        self._pool = pool
+        self._peers = peers
+        self.by_name: dict[str, Callable[[Fields], Awaitable[Result]]] = {
+            "inbound.create": self._create,
+            "inbound.update": self._update,
+            "inbound.remove": self._remove,
+            "inbound.enable": self._enable,
+            "inbound.disable": self._disable,
+            "inbound.setAuth": self._set_auth,
+            "inbound.sendTest": self._send_test,
+            "inbound.close": self._close_peer,
+            "task.cancel": self._cancel_task,
+            "session.cancel": self._cancel_session,
+            "session.close": self._close_session,
+        }
+
+    async def _create(self, fields: Fields) -> Result:
+        inbound = await self._inbounds.create(fields)
+        return {"message": _done(inbound, "created"), "id": inbound.id}
+
+    async def _update(self, fields: Fields) -> Result:
+        inbound_id = fields.pop("id")
+        if not fields:
+            raise ActionFailed("there is nothing to update", {"id": ["comes without any field to change"]})
+        return {"message": _done(await self._inbounds.update(inbound_id, fields), "updated"), "id": inbound_id}
+
+    async def _enable(self, fields: Fields) -> Result:
+        inbound = await self._inbounds.update(fields["id"], {"enabled": True})
+        return {"message": _done(inbound, "enabled"), "id": inbound.id}
+
+    async def _disable(self, fields: Fields) -> Result:
+        inbound = await self._inbounds.update(fields["id"], {"enabled": False})
+        return {"message": f'inbound server "{inbound.record.name}" disabled', "id": inbound.id}
+
+    async def _remove(self, fields: Fields) -> Result:
+        inbound = await self._inbounds.update(fields["id"], {"enabled": False})
+        await self._cancel([task for task in self._engine.live.values() if task.row.inbound_id == inbound.id])
+        await self._pool.drop_inbound(inbound.id)
+        # the inbound goes last: if this is cut short, it is still there to be removed again
+        await self._engine.forget_inbound(inbound.id)
+        await self._inbounds.remove(inbound.id)
+        folder = self._engine.state_dir / "contexts" / inbound.id
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        return {"message": f'inbound server "{inbound.record.name}" removed, with its tasks', "id": inbound.id}
+
+    async def _set_auth(self, fields: Fields) -> Result:
+        token = fields.get("token")
+        inbound = await self._inbounds.set_token(fields["id"], token)
+        return {"message": _done(inbound, "token set" if token else "token cleared"), "id": inbound.id}
+
+    async def _send_test(self, fields: Fields) -> Result:
+        inbound = self._inbounds.need(fields["id"])
+        if not inbound.served:
+            raise ActionFailed(inbound.error or f'inbound server "{inbound.record.name}" is disabled')
+        message: dict[str, Any] = {"role": "ROLE_USER", "parts": [{"text": fields["text"]}]}
+        message |= {key: fields[name] for name, key in (("context_id", "contextId"), ("task_id", "taskId"))
+                    if name in fields}  # fmt: skip
+        if "skill" in fields:
+            message["metadata"] = {"skill": fields["skill"]}
+        try:
+            wanted = a2a.send_message({"message": message})
+            accepted = await self._engine.submit(inbound, wanted, caller=OPERATOR, peer="127.0.0.1")
+            task = accepted.task
+            if not fields.get("return_immediately"):
+                await task.settled()
+        except InvalidParams as error:
+            raise ActionFailed(
+                str(error), {_TEST_FIELDS.get(field, field): [text] for field, text in error.violations}
+            ) from None
+        except ProtocolError as error:
+            raise ActionFailed(str(error)) from None
+        if task.row.reply is not None:
+            return {"message": "answered with a message", "task": None, "reply": orjson.loads(task.row.reply)}
+        return {"message": f"task {task.id} is {task.state.value}", "task": orjson.loads(task.view().encode())}
+
+    async def _close_peer(self, fields: Fields) -> Result:
+        peer = self._peers.get(fields["id"])
+        if peer is None:
+            raise ActionFailed(f"there is no peer {fields['id']!r}", {"id": ["is no open connection"]})
+        peer.close()
+        return {"message": f"the connection of {peer.source} is closed; its task goes on"}
+
+    async def _cancel_task(self, fields: Fields) -> Result:
+        try:
+            await self._engine.cancel(fields["id"])
+        except ProtocolError as error:
+            raise ActionFailed(str(error), {"id": [str(error)]}) from None
+        return {"message": f"task {fields['id']} canceled"}
+
+    async def _cancel_session(self, fields: Fields) -> Result:
+        canceled = await self._cancel(self._active(fields))
+        return {"message": f"{canceled} active task(s) canceled" if canceled else "nothing is active in this context"}
+
+    async def _close_session(self, fields: Fields) -> Result:
+        canceled = await self._cancel(self._active(fields))
+        sessions = self._pool.of_context(fields["id"], fields.get("server_id"))
+        for live in sessions:
+            await self._pool.drop(live)
+        return {"message": f"{canceled} active task(s) canceled, {len(sessions)} session(s) closed"}
+
+    def _active(self, fields: Fields) -> list[LiveTask]:
+        server_id = fields.get("server_id")
+        return [
+            task
+            for task in self._engine.live.values()
+            if task.row.context_id == fields["id"]
+            and server_id in {None, task.row.inbound_id}
+            and (task.run is not None or not task.settled_now)
+        ]
+
+    async def _cancel(self, tasks: list[LiveTask]) -> int:
+        outcomes = await asyncio.gather(*(self._engine.cancel(task.id) for task in tasks), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, ProtocolError) and not isinstance(outcome, TaskNotCancelable):
+                raise ActionFailed(str(outcome))
+        return sum(isinstance(outcome, LiveTask) for outcome in outcomes)
+
+
+def _done(inbound: Inbound, what: str) -> str:
+    text = f'inbound server "{inbound.record.name}" {what}'
+    return f"{text}, but it is not served: {inbound.error}" if inbound.error is not None else text

@@ -1,0 +1,181 @@
+"""The control API, for this machine alone: reads, actions, and the stream of changes (reference 1)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+import structlog
+from aiohttp import hdrs, web
+from aiohttp_sse import sse_response
+
+from a2ad.card import Card
+from a2ad.config import Config
+from a2ad.errors import ActionFailed, ParseError, ProtocolError, TaskNotFound
+from a2ad.inbound import Inbound, InboundRegistry
+from a2ad.plugins import PluginHost
+from a2ad.schemas.control import read_action, read_query
+from a2ad.schemas.text import loads
+from a2ad.web.actions import Actions
+from a2ad.web.guard import BodyError, control_refusal, media_type, peer_address, read_body
+from a2ad.web.snapshot import Snapshots
+
+BASE = "/a2a/api"
+#: how often the stream of changes looks for one, in seconds
+CHANGE_SECONDS = 1.0
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+log = structlog.get_logger()
+
+
+class ControlApi:
+    """`base_url(request)` is where A2A clients find the inbounds; `card(request, inbound)` what they see there."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        actions: Actions,
+        snapshots: Snapshots,
+        inbounds: InboundRegistry,
+        host: PluginHost,
+        base_url: Callable[[web.BaseRequest], str],
+        card: Callable[[web.BaseRequest, Inbound], Card],
+    ) -> None:
+        self._config = config
+        self._actions = actions
+        self._snapshots = snapshots
+        self._inbounds = inbounds
+        self._host = host
+        self._base_url = base_url
+        self._card = card
+        self._stopping = asyncio.Event()
+        self._reads: dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {
+            "": self._read_snapshot,
+            "/presets": self._read_presets,
+            "/card": self._read_card,
+            "/task": self._read_task,
+            "/session": self._read_session,
+            "/metrics": self._read_metrics,
+            "/events": self._read_events,
+        }
+
+    def stop(self) -> None:
+        """End the streams of changes."""
+        self._stopping.set()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Every request below `/a2a/api`. Nothing gets past the guard, not even to a 404."""
+        refusal = control_refusal(request, self._config.server.allowed_hosts)
+        if refusal is not None:
+            log.warning("control.refused", source=peer_address(request), path=request.path, reason=refusal)
+            return _failed(403, refusal)
+        read = self._reads.get(request.path.removeprefix(BASE).rstrip("/"))
+        if read is None:
+            return _failed(404, f"there is nothing at {request.path}")
+        try:
+            if request.method == "GET":
+                return await read(request)
+            if request.method == "POST" and read == self._read_snapshot:
+                return await self._act(request)
+        except ActionFailed as error:
+            return _failed(400, str(error), errors=error.errors)
+        except TaskNotFound as error:
+            return _failed(404, str(error))
+        except ProtocolError as error:
+            return _failed(503, str(error))
+        allowed = "GET, POST" if read == self._read_snapshot else "GET"
+        return _failed(405, f"only {allowed} is answered here", headers={hdrs.ALLOW: allowed})
+
+    async def _read_snapshot(self, request: web.Request) -> web.Response:
+        return _answer(await self._snapshots.snapshot(read_query(request.query), self._base_url(request)))
+
+    async def _read_presets(self, request: web.Request) -> web.Response:  # noqa: ARG002 - a read like the others
+        return _answer(self._snapshots.presets())
+
+    async def _read_card(self, request: web.Request) -> web.Response:
+        inbound = self._inbounds.get(request.query.get("id", ""))
+        if inbound is None:
+            return _failed(404, "there is no such inbound server")
+        return web.Response(body=self._card(request, inbound).body, headers=HEADERS, content_type="application/json")
+
+    async def _read_task(self, request: web.Request) -> web.Response:
+        return _answer(await self._snapshots.task(request.query.get("id", "")))
+
+    async def _read_session(self, request: web.Request) -> web.Response:
+        server_id = request.query.get("serverId") or None
+        session = self._snapshots.session(request.query.get("contextId", ""), server_id)
+        return _answer(session) if session is not None else _failed(404, "there is no such session")
+
+    async def _read_metrics(self, request: web.Request) -> web.Response:  # noqa: ARG002 - a read like the others
+        return _answer(await self._snapshots.metrics())
+
+    async def _read_events(self, request: web.Request) -> web.StreamResponse:
+        """A `snapshot` event at once and after every change; its id names the content, for `Last-Event-ID`."""
+        known = request.headers.get("Last-Event-ID")
+        query = read_query(request.query)
+        async with sse_response(request, ping_interval=self._config.a2a.keepalive_seconds, sep="\n") as response:
+            while response.is_connected() and not self._stopping.is_set():
+                body = orjson.dumps(await self._snapshots.snapshot(query, self._base_url(request)))
+                digest = hashlib.blake2b(body, digest_size=9).hexdigest()
+                if digest != known:
+                    await response.send(body.decode(), id=digest, event="snapshot")
+                    known = digest
+                try:
+                    async with asyncio.timeout(CHANGE_SECONDS):
+                        await self._stopping.wait()
+                except TimeoutError:
+                    continue
+        return response
+
+    async def _act(self, request: web.Request) -> web.Response:
+        if media_type(request) != "application/json":
+            return _failed(415, "Content-Type must be application/json")
+        try:
+            body = loads(await read_body(request, self._config.limits.body_bytes))
+        except BodyError as error:
+            return _failed(error.status, "the request body is too large" if error.status == 413 else "timed out")
+        except ParseError as error:
+            return _failed(400, str(error))
+        if not isinstance(body, dict):
+            return _failed(409, "the body must be a JSON object with an `action`")
+        name = str(body.get("action"))[:100]
+        try:
+            if name.startswith("outbound."):
+                raise ActionFailed("outbound connections are not there yet")
+            action, fields = read_action(body)
+            result = await self._actions.by_name[action](fields)
+        except ActionFailed as error:
+            self._told(request, name, body, ok=False, message=str(error))
+            return _failed(409, str(error), errors=error.errors)
+        except ProtocolError as error:
+            self._told(request, name, body, ok=False, message=str(error))
+            return _failed(409, str(error))
+        self._told(request, name, body, ok=True, message=result["message"], inbound_id=result.get("id"))
+        return _answer({"ok": True, **result})
+
+    def _told(
+        self, request: web.Request, action: str, body: dict[str, Any], *, ok: bool, message: str,
+        inbound_id: str | None = None,
+    ) -> None:  # fmt: skip
+        """Who did what, and what became of it: no field but the id is told, for one might be a token."""
+        target = inbound_id or body.get("id")
+        told = {"action": action, "id": target if isinstance(target, str) else None, "ok": ok}
+        log.info("control.action", source=peer_address(request), message=message if ok else "refused", **told)
+        self._host.emit("control.action", told)
+        if ok and action.startswith("inbound.") and action not in {"inbound.sendTest", "inbound.close"}:
+            self._host.emit("inbound.changed", {"id": told["id"], "change": action.removeprefix("inbound.")})
+
+
+def _answer(body: Any) -> web.Response:
+    return web.Response(body=orjson.dumps(body), headers=HEADERS, content_type="application/json")
+
+
+def _failed(status: int, message: str, *, errors: Any = None, headers: dict[str, str] | None = None) -> web.Response:
+    body = {"ok": False, "message": message, **({"errors": errors} if errors else {})}
+    return web.Response(
+        status=status, body=orjson.dumps(body), headers={**HEADERS, **(headers or {})}, content_type="application/json"
+    )

@@ -1,0 +1,170 @@
+"""Who may come in: addresses, Host and Origin names, rates (`protocol.md` 2 and 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+#: exactly these, and a Unix socket (`protocol.md` 1)
+LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP")
+JSON_TYPES = frozenset({"application/json", "application/a2a+json"})
+#: how long a client may pause in the middle of a body, in seconds
+BODY_SECONDS = 30.0
+
+Networks = Sequence[IPv4Network | IPv6Network]
+
+
+class BodyError(Exception):
+    """`status` 413 or 408."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+
+def peer_address(request: web.BaseRequest) -> str:
+    """The address at the other end of the connection; `unix` for a Unix socket."""
+    peername = request.transport.get_extra_info("peername") if request.transport is not None else None
+    return str(peername[0]) if isinstance(peername, tuple) else "unix"
+
+
+def is_loopback(address: str) -> bool:
+    return address in LOOPBACK or address == "unix"
+
+
+def source_address(request: web.BaseRequest, trusted: Networks) -> str:
+    """Whom an A2A request comes from: behind trusted proxies, the rightmost address that is not one of them."""
+    address = peer_address(request)
+    if not trusted:
+        return address
+    hops = [hop.strip() for header in request.headers.getall("X-Forwarded-For", ()) for hop in header.split(",")]
+    while hops and _within(address, trusted):
+        address = hops.pop()
+    return address
+
+
+def _within(address: str, networks: Networks) -> bool:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    parsed = getattr(parsed, "ipv4_mapped", None) or parsed
+    return any(parsed in network for network in networks)
+
+
+def host_name(host: str | None) -> str:
+    """The name in a Host header, in lower case, without its port; empty where there is none that makes sense."""
+    try:
+        return urlsplit(f"//{host}").hostname or "" if host and "@" not in host and "/" not in host else ""
+    except ValueError:
+        return ""
+
+
+def media_type(request: web.BaseRequest) -> str:
+    """The Content-Type without its parameters, in lower case; empty where none was sent."""
+    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+async def read_body(request: web.BaseRequest, limit: int) -> bytes:
+    """The whole body. Raises `BodyError` as soon as it is past `limit` bytes, or stands still too long."""
+    declared = request.content_length
+    if declared is not None and declared > limit:
+        raise BodyError(413)
+    content = request.content
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        if content.is_eof():
+            piece = content.read_nowait()
+        else:
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    piece = await content.readany()
+            except TimeoutError:
+                raise BodyError(408) from None
+        if not piece:
+            return b"".join(pieces)
+        size += len(piece)
+        if size > limit:
+            raise BodyError(413)
+        pieces.append(piece)
+
+
+def control_refusal(request: web.BaseRequest, allowed_hosts: Sequence[str]) -> str | None:
+    """Why a request must not reach the control API, or None. Against proxies, DNS rebinding and other sites' pages."""
+    if not is_loopback(peer_address(request)):
+        return "the control API answers to this machine alone"
+    headers = request.headers
+    if any(name in headers for name in PROXY_HEADERS):
+        return "the request came through a proxy"
+    hosts = headers.getall("Host", ())
+    if len(hosts) != 1:
+        return "there must be one Host header"
+    name = host_name(hosts[0])
+    if name not in LOOPBACK_NAMES and name not in allowed_hosts:
+        return "the Host is not one of the daemon's names"
+    origin = headers.get("Origin")
+    if origin is not None:
+        if not _same_origin(origin, request.scheme, hosts[0]):
+            return "the request came from another site"
+    elif headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}:
+        navigation = request.method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate"
+        if not (navigation and (request.path in {"/", "/a2a/panel"} or request.path.startswith("/a2a/panel/"))):
+            return "the request came from another site"
+    return None
+
+
+def _same_origin(origin: str, scheme: str, host: str) -> bool:
+    """Scheme, host and port of this very request."""
+    try:
+        ours, theirs = urlsplit(f"{scheme}://{host}"), urlsplit(origin)
+        default = {"http": 80, "https": 443}
+        return (ours.scheme, ours.hostname, ours.port or default[ours.scheme]) == (
+            theirs.scheme,
+            theirs.hostname,
+            theirs.port or default.get(theirs.scheme),
+        ) and not (theirs.path or theirs.query or theirs.username)
+    except ValueError:
+        return False
+
+
+class RateLimiter:
+    """A bucket of requests for each source address: filled at `per_minute`, and never more than a minute's worth."""
+
+    #: sources remembered before the quiet ones are forgotten
+    MAX_SOURCES = 10_000
+
+    def __init__(self, per_minute: int, *, loopback: bool) -> None:
+        self._per_minute = per_minute
+        self._loopback = loopback
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def wait(self, source: str) -> int:
+        """0 where the request may pass, else the seconds until the next one may."""
+        if not self._per_minute or (not self._loopback and is_loopback(source)):
+            return 0
+        now = asyncio.get_running_loop().time()
+        left, at = self._buckets.get(source, (float(self._per_minute), now))
+        left = min(self._per_minute, left + (now - at) * self._per_minute / 60)
+        if left < 1:
+            self._buckets[source] = (left, now)
+            return max(1, int((1 - left) * 60 / self._per_minute) + 1)
+        if source not in self._buckets and len(self._buckets) >= self.MAX_SOURCES:
+            self._forget(now)
+        self._buckets[source] = (left - 1, now)
+        return 0
+
+    def _forget(self, now: float) -> None:
+        """Those whose bucket is full again; where that is nobody, the half that was here first."""
+        self._buckets = {
+            source: (left, at)
+            for source, (left, at) in self._buckets.items()
+            if left + (now - at) * self._per_minute / 60 < self._per_minute
+        }
+        if len(self._buckets) >= self.MAX_SOURCES:
+            self._buckets = dict(list(self._buckets.items())[self.MAX_SOURCES // 2 :])

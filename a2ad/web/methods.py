@@ -1,0 +1,152 @@
+"""The A2A methods (A2A 1.0.1, 3.1; reference 2.2): parameters in, an encoded result or a stream out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import orjson
+from aiohttp import hdrs, web
+from orjson import Fragment
+
+from a2ad.card import Card
+from a2ad.engine import Accepted, Engine
+from a2ad.errors import ContentTypeNotSupported, InvalidRequest, PushNotificationNotSupported
+from a2ad.inbound import Inbound
+from a2ad.schemas import a2a
+from a2ad.web.peers import Peer
+from a2ad.web.sse import Streams
+
+PUSH_METHODS = frozenset(
+    {
+        "CreateTaskPushNotificationConfig",
+        "GetTaskPushNotificationConfig",
+        "ListTaskPushNotificationConfig",
+        "ListTaskPushNotificationConfigs",
+        "DeleteTaskPushNotificationConfig",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Who calls, and where the answer goes."""
+
+    request: web.Request
+    inbound: Inbound
+    caller: str
+    source: str
+    peer: Peer
+    call_id: bytes
+
+
+Params: TypeAlias = dict[str, Any]
+Answer: TypeAlias = bytes | web.StreamResponse
+Method: TypeAlias = Callable[[Context, Params], Awaitable[Answer]]
+
+
+class Methods:
+    def __init__(self, engine: Engine, streams: Streams, card: Callable[[web.BaseRequest, Inbound], Card]) -> None:
+        self._engine = engine
+        self._streams = streams
+        self._card = card
+        self.by_name: dict[str, Method] = {
+            "SendMessage": self._send,
+            "SendStreamingMessage": self._send_streaming,
+            "GetTask": self._get,
+            "ListTasks": self._list,
+            "CancelTask": self._cancel,
+            "SubscribeToTask": self._subscribe,
+            "GetExtendedAgentCard": self._extended_card,
+        }
+
+    async def _send(self, context: Context, params: Params) -> bytes:
+        wanted = a2a.send_message(params)
+        task = (await self._accept(context, wanted, stream=False)).task
+        if not (wanted.return_immediately and not task.row.hidden):
+            context.peer.waiting = True
+            await task.settled()
+            context.peer.waiting = False
+        if task.row.reply is not None:
+            return b'{"message":' + task.row.reply + b"}"
+        return b'{"task":' + task.view().encode(wanted.history_length) + b"}"
+
+    async def _send_streaming(self, context: Context, params: Params) -> web.StreamResponse:
+        wanted = a2a.send_message(params)
+        _check_accepts_stream(context.request)
+        reader = (await self._accept(context, wanted, stream=True)).reader
+        assert reader is not None
+        context.peer.streaming = True
+        return await self._streams.serve(context.request, context.call_id, reader)
+
+    async def _accept(self, context: Context, wanted: a2a.SendMessageParams, *, stream: bool) -> Accepted:
+        if not _admits_text(wanted.accepted_output_modes):
+            raise ContentTypeNotSupported
+        if wanted.wants_push:
+            raise PushNotificationNotSupported
+        accepted = await self._engine.submit(
+            context.inbound, wanted, caller=context.caller, peer=context.source, stream=stream
+        )
+        context.peer.task_id = accepted.task.id
+        return accepted
+
+    async def _get(self, context: Context, params: Params) -> bytes:
+        wanted = a2a.get_task(params)
+        return (await self._engine.view(wanted.id, context.inbound.id)).encode(wanted.history_length)
+
+    async def _list(self, context: Context, params: Params) -> bytes:
+        wanted = a2a.list_tasks(params)
+        page = await self._engine.list(context.inbound.id, wanted)
+        return orjson.dumps(
+            {
+                "tasks": [
+                    Fragment(view.encode(wanted.history_length, artifacts=wanted.include_artifacts))
+                    for view in page.tasks
+                ],
+                "nextPageToken": page.next_token,
+                "pageSize": wanted.page_size,
+                "totalSize": page.total,
+            }
+        )
+
+    async def _cancel(self, context: Context, params: Params) -> bytes:
+        wanted = a2a.task_id(params)
+        return (await self._engine.cancel(wanted.id, context.inbound.id)).view().encode()
+
+    async def _subscribe(self, context: Context, params: Params) -> web.StreamResponse:
+        wanted = a2a.task_id(params)
+        _check_accepts_stream(context.request)
+        last = context.request.headers.get("Last-Event-ID", "").strip()
+        last_event_id = int(last) if last.isascii() and last.isdecimal() and len(last) < 19 else None
+        reader = await self._engine.subscribe(wanted.id, context.inbound.id, last_event_id)
+        context.peer.task_id = wanted.id
+        context.peer.streaming = True
+        return await self._streams.serve(context.request, context.call_id, reader)
+
+    async def _extended_card(self, context: Context, params: Params) -> bytes:  # noqa: ARG002 - it takes none
+        return self._card(context.request, context.inbound).body
+
+
+def _admits_text(modes: tuple[str, ...]) -> bool:
+    """Empty is anything; else one entry has to admit text (`protocol.md` 3)."""
+    wanted = [mode.partition(";")[0].strip().lower() for mode in modes]
+    return not wanted or any(mode in {"*/*", "*"} or mode.startswith("text/") or mode == "text" for mode in wanted)
+
+
+def _check_accepts_stream(request: web.Request) -> None:
+    ranges = [part.strip() for header in request.headers.getall(hdrs.ACCEPT, ()) for part in header.split(",")]
+    wanted = [_media_range(part) for part in ranges if part]
+    if wanted and not any(
+        media_range in {"text/event-stream", "text/*", "*/*"} and quality > 0 for media_range, quality in wanted
+    ):
+        raise InvalidRequest("A stream is text/event-stream, which the Accept header excludes")
+
+
+def _media_range(text: str) -> tuple[str, float]:
+    media_range, *parameters = (piece.strip().lower() for piece in text.split(";"))
+    quality = next((value[2:] for value in parameters if value.startswith("q=")), "1")
+    try:
+        return media_range, float(quality)
+    except ValueError:
+        return media_range, 1.0

@@ -1,0 +1,190 @@
+"""What the operator sees: the rows of the snapshot (reference 1.1; shapes in `protocol.md` 7)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from a2ad import __version__
+from a2ad.config import Config
+from a2ad.engine import Engine, TaskView
+from a2ad.engine.artifacts import stored_view
+from a2ad.executor import prompt_text
+from a2ad.executors.pool import LiveSession, SessionPool
+from a2ad.inbound import Inbound, InboundRegistry
+from a2ad.model import TaskState, timestamp
+from a2ad.plugins import PluginHost
+from a2ad.store import TaskQuery
+from a2ad.web.peers import Peers
+from a2ad.web.sse import Streams
+
+SUMMARY_LENGTH = 200
+
+
+class Snapshots:
+    """Reads everything, changes nothing."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        engine: Engine,
+        inbounds: InboundRegistry,
+        host: PluginHost,
+        pool: SessionPool,
+        peers: Peers,
+        streams: Streams,
+    ) -> None:
+        self._config = config
+        self._engine = engine
+        self._inbounds = inbounds
+        self._host = host
+        self._pool = pool
+        self._peers = peers
+        self._streams = streams
+        self._started = time.monotonic()
+
+    async def snapshot(self, query: Mapping[str, Any], base_url: str) -> dict[str, Any]:
+        state = query.get("task_state")
+        page = await self._engine.store.tasks(
+            TaskQuery(
+                inbound_id=query.get("task_server_id", ""),
+                context_id=query.get("task_context_id"),
+                state=TaskState(state) if state else None,
+                limit=query["task_limit"],
+                offset=query["task_offset"],
+                history="first",
+            )
+        )
+        return {
+            "inbounds": [inbound_row(inbound, base_url) for inbound in self._inbounds],
+            "outbounds": [],
+            "tasks": [task_row(stored_view(task)) for task in page.tasks],
+            "peers": [peer.to_json() for peer in self._peers],
+            "sessions": [session_row(live) for live in self._pool],
+            "taskTotal": page.total,
+            "plugins": [plugin.to_json() for plugin in self._host.plugins],
+            "health": {"status": "ok", "version": __version__, "stopping": self._engine.stopping},
+            "attention": self._attention(),
+        }
+
+    def _attention(self) -> list[dict[str, str]]:
+        wrong = [
+            {"kind": "inbound", "id": inbound.id, "message": inbound.error}
+            for inbound in self._inbounds
+            if inbound.error is not None
+        ]
+        wrong += [
+            {"kind": "plugin", "id": plugin.name, "message": plugin.error or ""}
+            for plugin in self._host.plugins
+            if plugin.state == "failed"
+        ]
+        return wrong
+
+    def presets(self) -> list[dict[str, Any]]:
+        default = self._host.default_preset().id
+        return [
+            {"id": preset.id, "name": preset.name, "description": preset.description, "isDefault": preset.id == default}
+            for preset in self._host.presets.values()
+        ]
+
+    async def task(self, task_id: str) -> dict[str, Any]:
+        """One task with its artifacts, history and metadata. Raises `TaskNotFound`."""
+        view = await self._engine.view(task_id)
+        return {
+            **task_row(view),
+            "status": orjson.loads(view.row.status),
+            "artifacts": [orjson.loads(artifact) for artifact in view.artifacts],
+            "history": [orjson.loads(message) for message in view.history],
+            "metadata": orjson.loads(view.row.metadata) if view.row.metadata is not None else {},
+        }
+
+    def session(self, context_id: str, inbound_id: str | None) -> dict[str, Any] | None:
+        live = self._pool.of_context(context_id, inbound_id)
+        return session_row(live[0]) if live else None
+
+    async def metrics(self) -> dict[str, Any]:
+        """Figures of the whole daemon; tasks are counted by state over all that are stored."""
+        counts: dict[str, int] = {state.value: 0 for state in TaskState}
+        for (_, state), n in (await self._engine.store.counts()).items():
+            counts[state.value] += n
+        scheduler = self._engine.scheduler
+        return {
+            "version": __version__,
+            "uptimeSeconds": round(time.monotonic() - self._started, 3),
+            "tasks": counts,
+            "tasksInMemory": len(self._engine.live),
+            "runs": scheduler.running,
+            "runsLimit": self._config.limits.runs,
+            "queued": scheduler.queued,
+            "queuedLimit": self._config.limits.queued,
+            "abandonedRuns": len(self._engine.abandoned),
+            "streams": len(self._streams),
+            "peers": sum(1 for _ in self._peers),
+            "sessions": sum(1 for _ in self._pool),
+            "inbounds": len(self._inbounds),
+            "plugins": len(self._host.plugins),
+        }
+
+
+def inbound_row(inbound: Inbound, base_url: str) -> dict[str, Any]:
+    record = inbound.record
+    row: dict[str, Any] = {
+        "id": record.id,
+        "name": record.name,
+        "description": record.description,
+        "version": record.version,
+        "endpointPath": record.endpoint_path,
+        "preset": record.preset,
+        "cardPath": f"{record.endpoint_path}/agent-card.json",
+        "cardUrl": base_url + record.endpoint_path,
+        "enabled": record.enabled,
+        "skills": [
+            {"id": skill.id, "name": skill.name, "description": skill.description} for skill in inbound.skills.values()
+        ],
+        "tokenSet": record.token_hash is not None or inbound.has_env_token,
+    }
+    if record.auth_token_env:
+        row["authTokenEnv"] = record.auth_token_env
+    if inbound.error is not None:
+        row["error"] = inbound.error
+    return row
+
+
+def task_row(view: TaskView) -> dict[str, Any]:
+    task = view.row
+    row: dict[str, Any] = {
+        "id": task.id,
+        "contextId": task.context_id,
+        "serverId": task.inbound_id,
+        "skill": task.skill,
+        "executor": task.executor,
+        "state": task.state.value,
+        "createdAt": timestamp(task.created_at),
+        "updatedAt": timestamp(task.updated_at),
+        "summary": prompt_text(orjson.loads(view.history[0])["parts"])[:SUMMARY_LENGTH] if view.history else "",
+    }
+    if task.state in {TaskState.FAILED, TaskState.REJECTED}:
+        message = orjson.loads(task.status).get("message")
+        row["error"] = prompt_text(message["parts"]) if message else task.state.value
+    return row
+
+
+def session_row(live: LiveSession) -> dict[str, Any]:
+    record = live.record
+    row: dict[str, Any] = {
+        "contextId": record.context_id,
+        "serverId": record.inbound_id,
+        "preset": record.preset,
+        "agent": live.agent_kind,
+        "state": "busy" if live.busy else "idle",
+        "turns": record.turns,
+        "createdAt": timestamp(record.created_at),
+        "lastActiveAt": timestamp(record.last_active_at),
+    }
+    if live.task_id is not None:
+        row["taskId"] = live.task_id
+    return row

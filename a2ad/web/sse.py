@@ -1,0 +1,139 @@
+"""The streams of the A2A endpoint: Server-Sent Events, written straight to aiohttp's StreamResponse.
+
+aiohttp-sse's response keeps an asyncio task for each stream's ping. Measured with 2,000 idle streams (aiohttp 3.14,
+aiohttp-sse 3.0, uvloop): see tests/bench/README.md. Here one timer writes the keepalive of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from aiohttp import hdrs, web
+
+from a2ad.engine import Lagged, Reader
+from a2ad.errors import InternalError, ProtocolError
+from a2ad.web import jsonrpc
+from a2ad.web.peers import Peers
+
+HEADERS = {
+    hdrs.CONTENT_TYPE: "text/event-stream",
+    hdrs.CACHE_CONTROL: "no-cache",
+    "X-Accel-Buffering": "no",
+    "A2A-Version": "1.0",
+}
+COMMENT = b":\n\n"
+CHUNKED_COMMENT = b"3\r\n:\n\n\r\n"
+#: a client that takes nothing for so long is gone, in seconds
+SEND_SECONDS = 120
+
+
+class Stream:
+    """One open stream. The times are the loop's."""
+
+    __slots__ = ("_chunked", "_request", "last_write", "reader", "writing")
+
+    def __init__(self, request: web.BaseRequest, reader: Reader, now: float) -> None:
+        self.reader = reader
+        self.last_write = now
+        self.writing = False
+        self._request = request
+        self._chunked = request.version >= (1, 1)
+
+    def keep_alive(self) -> None:
+        """A comment between two frames. It goes to the transport itself: `StreamResponse.write` may wait, and the
+        timer must not."""
+        transport = self._request.transport
+        if transport is not None and not self.writing and not transport.get_write_buffer_size():
+            transport.write(CHUNKED_COMMENT if self._chunked else COMMENT)
+
+    def check(self, now: float) -> None:
+        """End it where nobody reads any more."""
+        transport = self._request.transport
+        if transport is None or transport.is_closing():
+            self.reader.fail(ConnectionResetError())
+        elif self.writing and (isinstance(self.reader.failure, Lagged) or now - self.last_write > SEND_SECONDS):
+            transport.abort()
+
+
+class Streams:
+    """All open streams, and the one timer that they share."""
+
+    def __init__(self, peers: Peers, *, keepalive_seconds: float, a2a_dialect: bool) -> None:
+        self._peers = peers
+        self._keepalive = keepalive_seconds
+        self._a2a_dialect = a2a_dialect
+        self._open: set[Stream] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def start(self) -> None:
+        self._tick()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        now, step = loop.time(), min(1.0, self._keepalive / 4)
+        for stream in list(self._open):
+            stream.check(now)
+            if now - stream.last_write > self._keepalive - step:
+                if not stream.writing:
+                    stream.last_write = now
+                stream.keep_alive()
+        self._peers.sweep()
+        self._timer = loop.call_later(step, self._tick)
+
+    async def serve(self, request: web.Request, call_id: bytes, reader: Reader) -> web.StreamResponse:
+        """Write the reader's frames as they come, to their end."""
+        loop = asyncio.get_running_loop()
+        stream = Stream(request, reader, loop.time())
+        response = web.StreamResponse(headers=HEADERS)
+        try:
+            _drop_when_unacknowledged(request)
+            await response.prepare(request)
+            if not reader.ready:
+                await response.write(COMMENT)  # the headers must not wait for the first frame
+            self._open.add(stream)
+            middle = b'\ndata: {"jsonrpc":"2.0","id":' + call_id + b',"result":'
+            while frames := await reader.take():
+                stream.writing = True
+                stream.last_write = loop.time()
+                await response.write(
+                    b"".join([piece for number, result, _ in frames
+                              for piece in (b"id: %d" % number, middle, result, b"}\n\n")])
+                )  # fmt: skip
+                stream.writing = False
+                stream.last_write = loop.time()
+            await self._finish(request, response, call_id, reader)
+        except ConnectionError:
+            pass  # the client has left; its task goes on
+        finally:
+            self._open.discard(stream)
+            reader.close()
+        return response
+
+    async def _finish(self, request: web.Request, response: web.StreamResponse, call_id: bytes, reader: Reader) -> None:
+        failure = reader.failure
+        if isinstance(failure, (Lagged, ConnectionError)):
+            # half a stream must not look like a whole one
+            if request.transport is not None:
+                request.transport.abort()
+            return
+        if failure is not None:
+            error = failure if isinstance(failure, ProtocolError) else InternalError()
+            await response.write(b"data: " + jsonrpc.failure(call_id, error, a2a_dialect=self._a2a_dialect) + b"\n\n")
+        await response.write_eof()
+
+
+def _drop_when_unacknowledged(request: web.Request) -> None:
+    """Let the kernel end a connection whose client does not acknowledge what was sent: a keepalive is enough then to
+    find out that it is gone."""
+    sock = request.transport.get_extra_info("socket") if request.transport is not None else None
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if sock is not None and option is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
+        sock.setsockopt(socket.IPPROTO_TCP, option, SEND_SECONDS * 1000)

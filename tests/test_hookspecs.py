@@ -1,0 +1,52 @@
+"""Meta-tests: what `hookspecs.py` promises, the plugin host keeps."""
+
+from __future__ import annotations
+
+import inspect
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from a2ad import Decision, OutboundCall, hookimpl, hookspecs
+from a2ad.config import load
+from a2ad.plugins import PluginHost
+
+SPECS = {name: spec for name, spec in vars(hookspecs).items() if name.startswith("a2ad_")}
+
+DECISION = Decision("in", "task", "context", "chat", {"parts": []}, "", "127.0.0.1", "operator")
+CALL = OutboundCall("connection", "tool", "skill", "text", "operator")
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_every_hook_says_what_it_is_for(name):
+    assert inspect.getdoc(SPECS[name])
+
+
+@pytest.fixture
+def recorder():
+    """A plugin that implements every hook with all its arguments, and the names of those that were called."""
+    called = []
+    hooks = {}
+    for name, spec in SPECS.items():
+        arguments = ", ".join(inspect.signature(spec).parameters)
+        namespace = {"called": called}
+        exec(f"def {name}({arguments}): called.append({name!r})", namespace)
+        hooks[name] = hookimpl(namespace[name])
+    return SimpleNamespace(**hooks), called
+
+
+async def test_the_host_calls_every_hook_with_the_arguments_of_its_specification(recorder, tmp_path):
+    plugin, called = recorder
+    host = PluginHost(load(environ={"HOME": str(tmp_path)}).config)
+    host.load([("recorder", plugin)])
+    assert [info.state for info in host.plugins] == ["loaded"]
+    host.register_commands(click.Group())
+    host.agent_card({}, object())
+    await host.startup(object())
+    assert await host.inbound_task(DECISION) is None
+    assert await host.outbound_call(CALL) is None
+    host.emit("task.state", {})
+    await host.shutdown(object())
+    await host.close()
+    assert sorted(called) == sorted(SPECS)
