@@ -24,7 +24,8 @@ class Card(NamedTuple):
 
 def build_card(inbound: Inbound, base_url: str, config: Config, host: PluginHost) -> Card:
     """`base_url` is scheme and host as clients see them, and perhaps a path before the endpoint's, without a slash at
-    the end."""
+    the end.
+    """
     record = inbound.record
     card: dict[str, Any] = {
         "name": record.name,

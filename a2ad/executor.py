@@ -164,7 +164,7 @@ class Reply:
 Event: TypeAlias = Artifact | Status | Reply
 
 
-class TaskOutcome(Exception):  # noqa: N818 - the names its children have are pinned
+class TaskOutcome(Exception):
     """Raised by an executor to end or interrupt its run; `message` is what the status will say."""
 
     state: ClassVar[TaskState]

@@ -157,5 +157,5 @@ async def _demo(daemon: Daemon, url: str, announce: Callable[[str], None]) -> No
     for method in ("SendMessage", "SendStreamingMessage"):
         announce(
             f"curl -N {endpoint} -H 'content-type: application/json'"
-            f''' -d '{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"message":{message}}}}}'\n'''
+            f""" -d '{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"message":{message}}}}}'\n"""
         )

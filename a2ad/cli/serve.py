@@ -32,7 +32,7 @@ def serve(
     *,
     demo: bool,
 ) -> None:
-    """Publish agents as A2A servers until SIGTERM or Ctrl-C; a second one ends at once.
+    r"""Publish agents as A2A servers until SIGTERM or Ctrl-C; a second one ends at once.
 
     \b
     a2ad serve --demo

@@ -1,5 +1,6 @@
 """The life of a task: `intake` takes a message in, `schedule` says when it runs, `run` drives its executor, `task`
-makes each step durable and hands it out, `core` holds them together and ends them."""
+makes each step durable and hands it out, `core` holds them together and ends them.
+"""
 
 from a2ad.engine.core import Engine
 from a2ad.engine.encode import TaskView

@@ -86,8 +86,8 @@ class Artifacts:
         for segment in segments:
             head = None if segment.head is None else orjson.loads(segment.head)
             parts = encode_parts(orjson.loads(segment.parts))
-            artifacts._merge(segment.artifact_id, head, parts, append=not segment.replace)  # noqa: SLF001
-            artifacts._seq = segment.seq + 1  # noqa: SLF001
+            artifacts._merge(segment.artifact_id, head, parts, append=not segment.replace)
+            artifacts._seq = segment.seq + 1
         return artifacts
 
     def apply(self, artifact: Artifact, row: TaskRow, *, frame: bool) -> bytes | None:

@@ -11,7 +11,7 @@ import structlog
 
 from a2ad.config import LimitsConfig
 from a2ad.engine.artifacts import stored_view
-from a2ad.engine.cache import EndedCache
+from a2ad.engine.cache import Encoded, EndedCache
 from a2ad.engine.encode import TaskView
 from a2ad.engine.frames import Reader
 from a2ad.engine.intake import Accepted, Intake, Target
@@ -113,10 +113,8 @@ class Engine:
         return self._halt(task, TaskState.FAILED, STOPPED)
 
     def _tell_stopping(self, task: LiveTask) -> None:
-        error = Stopping()
-        task.fail_waiters(error)
-        for reader in list(task.log.readers):
-            reader.finish(error)
+        task.audience.fail(Stopping())
+        task.audience.finish(interrupted=False, failure=Stopping())
 
     # what others ask for
 
@@ -136,16 +134,25 @@ class Engine:
     async def view(self, task_id: str, inbound_id: str | None = None) -> TaskView:
         """The task as it is now. Raises `TaskNotFound`."""
         task = self.live.get(task_id)
-        view = task.view() if task is not None else self.ended.get(task_id)
-        if view is None:
-            stored = await self.store.task(task_id)
-            task = self.live.get(task_id)
-            view = task.view() if task is not None else stored_view(stored) if stored is not None else None
-            if view is not None and view.row.state.terminal and not view.row.hidden:
-                self.ended.put(view)
+        stored = await self.store.task(task_id) if task is None else None
+        task = task or self.live.get(task_id)
+        view = task.view() if task is not None else stored_view(stored) if stored is not None else None
         if view is None or view.row.hidden or (inbound_id is not None and view.row.inbound_id != inbound_id):
             raise TaskNotFound
         return view
+
+    async def encoded(self, task_id: str, inbound_id: str, history_length: int | None) -> bytes:
+        """The task as it is now, as GetTask gives it. Raises `TaskNotFound`."""
+        held = self.ended.get(task_id) if history_length is None else None
+        if held is not None:
+            if held.inbound_id != inbound_id:
+                raise TaskNotFound
+            return held.body
+        view = await self.view(task_id, inbound_id)
+        body = view.encode(history_length)
+        if view.row.state.terminal and history_length is None:
+            self.ended.put(task_id, Encoded(inbound_id, body))
+        return body
 
     async def list(self, inbound_id: str, wanted: ListTasksParams) -> Page:
         """A page of an inbound's tasks. Raises `InvalidParams` for a foreign page token."""
@@ -161,8 +168,8 @@ class Engine:
 
     def check_readers(self, task: LiveTask) -> None:
         """Raises `UnsupportedOperation` where the task has as many subscribers as it may have."""
-        if len(task.log.readers) >= self.limits.subscribers_per_task:
-            raise UnsupportedOperation(f"The task has {len(task.log.readers)} subscribers, and may have no more")
+        if len(task.audience.log.readers) >= self.limits.subscribers_per_task:
+            raise UnsupportedOperation(f"The task has {self.limits.subscribers_per_task} subscribers: it takes no more")
 
     async def cancel(self, task_id: str, inbound_id: str | None = None) -> LiveTask:
         """Stop the executor and record CANCELED. Raises `TaskNotFound`, and `TaskNotCancelable` where it has ended.
@@ -221,16 +228,13 @@ class Engine:
         if task.idle and self.live.get(task.id) is task:
             del self.live[task.id]
             self._behind.discard(task)
-            if task.state.terminal and not task.row.hidden:
-                self.ended.put(task.view())
 
     async def forget_inbound(self, inbound_id: str) -> None:
         """Delete all tasks of an inbound; those that run have to be canceled first."""
         await self.store.delete_tasks(inbound_id)
         self.ended.drop_inbound(inbound_id)
         for task in [task for task in self.live.values() if task.row.inbound_id == inbound_id]:
-            for reader in list(task.log.readers):
-                reader.finish()
+            task.audience.finish(interrupted=False)
             del self.live[task.id]
 
     def on_state(self, task: LiveTask) -> None:

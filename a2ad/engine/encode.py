@@ -19,7 +19,8 @@ from a2ad.store import TaskRow
 
 class EncodedPart(NamedTuple):
     """`plain`: a text part with nothing else to it, and `body` is what stands between the quotes of its text, so that
-    neighbours are merged by putting one behind the other. Else `body` is the part's JSON."""
+    neighbours are merged by putting one behind the other. Else `body` is the part's JSON.
+    """
 
     plain: bool
     body: bytes

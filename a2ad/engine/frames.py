@@ -178,8 +178,7 @@ class FrameLog:
 
     def progress(self, taken: int) -> None:
         self._stalled = False
-        if taken > self._ahead:
-            self._ahead = taken
+        self._ahead = max(self._ahead, taken)
         self._wake_pacer()
 
     def _wake_pacer(self) -> None:

@@ -132,7 +132,7 @@ class Intake:
             engine.scheduler.leave(ticket)
             return await self._repeat(other, stream=stream)
         engine.live[task_id] = task
-        reader = task.follow(until_interrupted=True) if stream else None
+        reader = task.audience.follow(until_interrupted=True) if stream else None
         if not task.row.hidden:
             task.emit_task()
             engine.on_state(task)
@@ -229,20 +229,8 @@ class Intake:
 
     async def _continue(self, target: Target, params: SendMessageParams, *, caller: str, stream: bool) -> Accepted:
         engine = self._engine
-        task = await engine.load(params.task_id or "")
-        if task is None or task.row.inbound_id != target.id:
-            raise TaskNotFound
+        task = await self._interrupted(target, params)
         row = task.row
-        if params.context_id not in {None, row.context_id}:
-            raise InvalidParams([("message.contextId", "is not the context of this task")])
-        if row.state.terminal:
-            raise UnsupportedOperation("The task has ended: send a message without taskId to begin another")
-        if not task.settled_now or task.canceling is not None or task.finishing:
-            raise UnsupportedOperation("The task is still running: it takes no message now")
-        if engine.stopping:
-            raise Stopping
-        if engine.scheduler.full:
-            raise ResourceExhausted(retry_after=RETRY_AFTER)
         task.continuing = True
         asking = task.run if task.run is not None and task.run.asking else None
         ticket = task.ticket = task.ticket or Ticket(row.inbound_id, row.context_id, _nothing)
@@ -275,6 +263,26 @@ class Intake:
             engine.scheduler.set_ready(ticket)
         return Accepted(task, reader)
 
+    async def _interrupted(self, target: Target, params: SendMessageParams) -> LiveTask:
+        """The task that the message is for, where it waits for one."""
+        engine = self._engine
+        task = await engine.load(params.task_id or "")
+        if task is None or task.row.inbound_id != target.id:
+            raise TaskNotFound
+        if params.context_id not in {None, task.row.context_id}:
+            raise InvalidParams([("message.contextId", "is not the context of this task")])
+        if task.state.terminal:
+            raise UnsupportedOperation("The task has ended: send a message without taskId to begin another")
+        if not task.settled_now or task.canceling is not None or task.finishing:
+            raise UnsupportedOperation("The task is still running: it takes no message now")
+        if task.row.executor not in engine.host.executors:
+            raise UnsupportedOperation(f"The task's executor {task.row.executor!r} is not there any more")
+        if engine.stopping:
+            raise Stopping
+        if engine.scheduler.full:
+            raise ResourceExhausted(retry_after=RETRY_AFTER)
+        return task
+
     # a message that was here before
 
     async def _repeat(self, task_id: str, *, stream: bool) -> Accepted:
@@ -292,7 +300,7 @@ class Intake:
     @staticmethod
     def _follow_hidden(task: LiveTask) -> Reader:
         if task.row.reply is None:
-            return task.follow(until_interrupted=True)
+            return task.audience.follow(until_interrupted=True)
         reply = Frame(1, one_line(b'{"message":' + task.row.reply + b"}"), 0)
         reader = Reader(FrameLog(1), [reply], until_interrupted=True)
         reader.finish()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -22,8 +22,11 @@ from a2ad.model import TaskState
 if TYPE_CHECKING:
     from a2ad.engine import Engine
 
+T = TypeVar("T")
 #: what a generator may yield before the other tasks of the loop have a turn, in bytes
 TURN_BYTES = 1 << 16
+#: what an event counts at least towards it
+EVENT_BYTES = 256
 
 log = structlog.get_logger()
 
@@ -135,7 +138,7 @@ class Run:
         raise TypeError(f"{type(self.executor).__name__}.execute must be a generator, async or plain")
 
     async def _iterate(self, generator: Any) -> Outcome:
-        task, passed, first = self.task, 0, True
+        passed, first = 0, True
         while True:
             self._inside = True
             try:
@@ -145,34 +148,36 @@ class Run:
             self._inside = False
             if self.stopping:
                 raise asyncio.CancelledError
-            if task.needs_frames:
-                await self._insist(task.flush)
+            if self.task.needs_frames:
+                await self._insist(self.task.flush)
             if isinstance(event, Artifact):
-                if task.row.hidden:
-                    await self._insist(task.show)
-                before = task.artifacts.pending_bytes
-                task.add_artifact(event)
-                passed += max(64, task.artifacts.pending_bytes - before)
-                self._engine.is_behind(task)
-                if task.log.too_far_ahead:
-                    passed = 0
-                    await task.log.pace()
+                passed += await self._take_artifact(event)
             elif isinstance(event, Status):
                 outcome = await self._take_status(event, generator)
                 if outcome is not None:
                     return outcome
-                passed += 256
-            elif isinstance(event, Reply) and first and task.row.hidden:
-                await self._take_reply(event)
+                passed += EVENT_BYTES
             elif isinstance(event, Reply):
-                return Outcome(TaskState.FAILED, "The executor replied where a task was wanted: `Reply` must be the "
-                               "only event, and the class must say `may_reply = True`")  # fmt: skip
+                await self._take_reply(event, first=first)
             else:
                 raise InvalidOutput(f"an executor yields Artifact, Status or Reply, not {type(event).__name__}")
             first = False
             if passed >= TURN_BYTES:
                 passed = 0
                 await asyncio.sleep(0)
+
+    async def _take_artifact(self, event: Artifact) -> int:
+        """Its size, about."""
+        task = self.task
+        if task.row.hidden:
+            await self._insist(task.show)
+        before = task.artifacts.pending_bytes
+        task.add_artifact(event)
+        size = task.artifacts.pending_bytes - before
+        self._engine.is_behind(task)
+        if task.audience.log.too_far_ahead:
+            await task.audience.log.pace()
+        return max(EVENT_BYTES, size)
 
     async def _take_status(self, event: Status, generator: Any) -> Outcome | None:
         try:
@@ -193,8 +198,11 @@ class Run:
             await self._drain(generator)
         return outcome
 
-    async def _take_reply(self, event: Reply) -> None:
+    async def _take_reply(self, event: Reply, *, first: bool) -> None:
         task = self.task
+        if self._replied or not (first and task.row.hidden):
+            raise InvalidOutput("a Reply must be the only event, of a class that says `may_reply = True`, and nobody "
+                                "may have asked for a task (`returnImmediately`)")  # fmt: skip
         if not event.parts:
             raise InvalidOutput("a reply must have at least one part")
         message = encode_agent_message(event.parts, task.row.context_id, None, event.metadata)
@@ -217,7 +225,7 @@ class Run:
                 await athrow(asyncio.CancelledError())
             except (StopAsyncIteration, asyncio.CancelledError):
                 return
-            except BaseException:  # noqa: BLE001 - it was told to end; how it takes that is its own affair
+            except BaseException:
                 log.warning("run.error_on_cancel", task_id=self.task.id, exc_info=True)
 
     async def _close(self, generator: Any) -> None:
@@ -245,14 +253,13 @@ class Run:
         log.error("run.failed", task_id=self.task.id, executor=self.task.row.executor, exc_info=error)
         return Outcome(TaskState.FAILED, _printable(f"{error}") or type(error).__name__)
 
-    async def _insist(self, step: Callable[[], Awaitable[None]]) -> None:
+    async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
         """What has to be durable before the run goes on is tried until the store takes it."""
         while True:
             try:
-                await step()
-                return
+                return await step()
             except StoreUnavailable as error:
-                self.task.fail_waiters(error)
+                self.task.audience.fail(error)
                 await asyncio.sleep(RETRY_FIRST)
 
     async def ask(

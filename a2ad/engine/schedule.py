@@ -60,7 +60,8 @@ class Scheduler:
 
     def enter(self, ticket: Ticket, *, front: bool = False) -> bool:
         """Take a place in the line; `front` is for a task that goes on. True: it has a run slot now, and `start` is
-        left to the caller."""
+        left to the caller.
+        """
         line = self._contexts.setdefault(ticket.context, deque())
         if not line and ticket.inbound_id not in self._waiting and self._has_slot(ticket.inbound_id):
             line.append(ticket)

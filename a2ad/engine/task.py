@@ -6,7 +6,6 @@ The rule of every change: check the transition, make it durable where it must be
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import structlog
 from orjson import Fragment
 
 from a2ad.engine.artifacts import Artifacts
+from a2ad.engine.audience import Audience
 from a2ad.engine.encode import (
     AgentMessage,
     TaskView,
@@ -26,7 +26,7 @@ from a2ad.engine.encode import (
     status_update,
     task_result,
 )
-from a2ad.engine.frames import Frame, FrameLog, Reader
+from a2ad.engine.frames import Reader
 from a2ad.errors import StoreUnavailable
 from a2ad.executor import Artifact, Text
 from a2ad.model import TRANSITIONS, TaskState, now_ms
@@ -51,18 +51,15 @@ class LiveTask:
         "_messages",
         "_next_seq",
         "_on_state",
-        "_status_log",
         "_store",
         "_stored_hidden",
         "_stored_state",
-        "_waiters",
         "artifacts",
+        "audience",
         "canceling",
         "continuing",
         "finishing",
         "history",
-        "log",
-        "next_frame",
         "row",
         "run",
         "saving",
@@ -75,8 +72,7 @@ class LiveTask:
         self.row = row
         self.history: list[bytes] = []
         self.artifacts = Artifacts()
-        self.log = FrameLog(bound)
-        self.next_frame = 1
+        self.audience = Audience(bound=bound, replay=replay)
         self.run: Run | None = None
         self.ticket: Ticket | None = None
         #: somebody has decided that it ends as CANCELED (or FAILED, or is left): its run's own end counts no more
@@ -94,18 +90,15 @@ class LiveTask:
         self._next_seq = 0
         self._messages: list[MessageRow] = []
         self._events: list[StatusEvent] = []
-        self._status_log: deque[Frame] = deque(maxlen=replay)
-        self._waiters: list[asyncio.Future[None]] = []
 
     def restore(self, stored: StoredTask, events: Sequence[StatusEvent]) -> None:
         """Take over what the store has of it."""
         self.history = list(stored.messages)
         self.artifacts = Artifacts.from_segments(stored.segments)
-        self.next_frame = self.row.frame_limit + 1
+        self.audience.restore(self.row.frame_limit, events)
         self._stored_state = self.row.state
         self._durable_frames = self.row.frame_limit
         self._next_seq = stored.last_message_seq + 1
-        self._status_log.extend(Frame(event.frame, event.body, 0) for event in events)
 
     # what it is
 
@@ -123,10 +116,6 @@ class LiveTask:
         return self.state.terminal or (self.state.interrupted and not self.continuing)
 
     @property
-    def newest_frame(self) -> int:
-        return self.next_frame - 1
-
-    @property
     def idle(self) -> bool:
         """Nobody needs it in memory."""
         return (
@@ -134,85 +123,46 @@ class LiveTask:
             and self.run is None
             and self.canceling is None
             and not self.finishing
-            and not self.log.readers
-            and not self._waiters
+            and not self.audience.present
         )
 
     def view(self) -> TaskView:
         return TaskView(self.row, list(self.history), self.artifacts.encode())
 
-    # who waits for it
-
     async def settled(self) -> None:
         """Wait until the task is terminal or interrupted. Raises `StoreUnavailable` where that cannot be recorded."""
         if not self.settled_now:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            finally:
-                if waiter in self._waiters:
-                    self._waiters.remove(waiter)
-
-    def fail_waiters(self, error: Exception) -> None:
-        """Tell those who wait that they wait in vain. The streams stay: the outcome may yet come."""
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_exception(error)
-
-    def _wake_waiters(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            await self.audience.wait()
 
     # its stream
 
-    def follow(self, *, until_interrupted: bool) -> Reader:
-        """Read the stream from its first frame: only before that is out."""
-        reader = Reader(self.log, (), until_interrupted=until_interrupted)
-        self.log.add(reader)
-        return reader
-
     def subscribe(self, *, last_event_id: int | None, until_interrupted: bool) -> Reader:
-        """The task as it is now, the status frames after `last_event_id` again, then what comes.
+        """The task as it is now, and then what comes.
 
         All in one step of the event loop: no frame is lost or doubled at the seam.
         """
-        newest = self.newest_frame
-        number = newest if last_event_id is None else min(last_event_id, newest)
-        first = [Frame(number, task_result(self.view().encode()), 0)]
-        if last_event_id is not None:
-            first += [frame for frame in self._status_log if frame.number > last_event_id]
-        reader = Reader(self.log, first, until_interrupted=until_interrupted)
-        self.log.add(reader)
+        reader = self.audience.subscribe(
+            task_result(self.view().encode()), last_event_id=last_event_id, until_interrupted=until_interrupted
+        )
         if self.state.terminal or (until_interrupted and self.settled_now):
             reader.finish()
         return reader
 
-    def _emit(self, result: bytes | None) -> int:
-        number = self.next_frame
-        self.next_frame += 1
-        if result is not None and self.log.readers:
-            self.log.push(number, result)
-        return number
-
     def emit_task(self) -> None:
         """A `task` frame with all that is there now."""
-        self._emit(task_result(self.view().encode()) if self.log.readers else None)
+        self.audience.emit(task_result(self.view().encode()) if self.audience.log.readers else None)
 
     @property
     def needs_frames(self) -> bool:
         """The next frame's number is not reserved yet: `flush` first."""
-        return self.next_frame > self._durable_frames
+        return self.audience.next_frame > self._durable_frames
 
     # what happens to it
 
     def add_artifact(self, artifact: Artifact) -> None:
         """Take in a piece of a result and hand it out; it is written behind. Raises `InvalidOutput`."""
-        self._emit(self.artifacts.apply(artifact, self.row, frame=bool(self.log.readers)))
-        if self.next_frame > self.row.frame_limit - FRAME_BLOCK // 4:
+        self.audience.emit(self.artifacts.apply(artifact, self.row, frame=bool(self.audience.log.readers)))
+        if self.audience.next_frame > self.row.frame_limit - FRAME_BLOCK // 4:
             self.row.frame_limit *= 2
 
     def note(self, text: Text | None, metadata: Mapping[str, Any] | None) -> None:
@@ -234,7 +184,7 @@ class LiveTask:
             row.metadata = orjson.dumps({**orjson.loads(row.metadata or b"{}"), **(metadata or {})})
         first = row.hidden
         row.hidden = row.queued = False
-        number = self.next_frame + first
+        number = self.audience.next_frame + first
         # a stream's last frames are the status and the whole task
         last = number + 1 if state.terminal or state.interrupted else number
         row.frame_limit = last if last > number else max(self.row.frame_limit, number + FRAME_BLOCK)
@@ -249,10 +199,9 @@ class LiveTask:
         self._publish_status(encoded, stored=True)
         if state.terminal or state.interrupted:
             self.emit_task()
-            for reader in list(self.log.readers):
-                if state.terminal or (reader.until_interrupted and not self._waits_for_credential):
-                    reader.finish()
-            self._wake_waiters()
+            if not self._waits_for_credential:
+                self.audience.finish(interrupted=state.interrupted)
+            self.audience.wake()
         self._on_state(self)
 
     async def begin(self) -> None:
@@ -273,7 +222,7 @@ class LiveTask:
                 try:
                     return await self.transition(state, text, metadata)
                 except StoreUnavailable as error:
-                    self.fail_waiters(error)
+                    self.audience.fail(error)
                     log.warning("task.not_recorded", task_id=self.id, state=state.value, again_in=pause)
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, RETRY_MAX)
@@ -284,8 +233,8 @@ class LiveTask:
         """Record a client's answer: the task works on. The id of the task that has this message already, if any."""
         row, _ = self._next_row(TaskState.WORKING, None)
         row.queued = queued
-        row.frame_limit = self.next_frame + FRAME_BLOCK
-        event = StatusEvent(self.next_frame, status_update(row))
+        row.frame_limit = self.audience.next_frame + FRAME_BLOCK
+        event = StatusEvent(self.audience.next_frame, status_update(row))
         other = await self.save(row, key=message, events=[event])
         if other is None:
             self.row = row
@@ -300,10 +249,9 @@ class LiveTask:
         row.reply = message.body
         await self.save(row)
         self.row = row
-        self._emit(one_line(b'{"message":' + message.body + b"}"))
-        for reader in list(self.log.readers):
-            reader.finish()
-        self._wake_waiters()
+        self.audience.emit(one_line(b'{"message":' + message.body + b"}"))
+        self.audience.finish(interrupted=False)
+        self.audience.wake()
 
     async def show(self) -> None:
         """A hidden task is one like any other after all."""
@@ -338,11 +286,9 @@ class LiveTask:
 
     def _publish_status(self, metadata: Fragment | None, *, stored: bool = False) -> None:
         result = status_update(self.row, metadata)
-        number = self._emit(result)
-        if not self.state.terminal:
-            self._status_log.append(Frame(number, result, 0))
-            if not stored:
-                self._events.append(StatusEvent(number, result))
+        number = self.audience.emit_status(result)
+        if not stored:
+            self._events.append(StatusEvent(number, result))
 
     # how it becomes durable
 

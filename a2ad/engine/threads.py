@@ -61,7 +61,7 @@ class ThreadedGenerator:
         if close is not None:
             try:
                 close()
-            except BaseException:  # noqa: BLE001, S110 - nobody waits for this run any more
+            except BaseException:  # noqa: BLE001 - nobody waits for this run any more
                 return
 
 

@@ -132,7 +132,7 @@ class SessionPool:
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await live.session.close()
-        except Exception:  # noqa: BLE001 - an agent's own trouble with its end
+        except Exception:
             log.warning("session.close_failed", context_id=live.record.context_id, exc_info=True)
 
     async def drop_inbound(self, inbound_id: str) -> None:
@@ -147,7 +147,7 @@ class SessionPool:
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await agent.close()
-            except Exception:  # noqa: BLE001 - as above
+            except Exception:
                 log.warning("agent.close_failed", agent=type(agent).__name__, exc_info=True)
 
     async def _make_room(self) -> None:

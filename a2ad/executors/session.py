@@ -51,17 +51,17 @@ class SessionExecutor(Executor):
 
 
 async def _turn(live: LiveSession, request: TaskRequest) -> AsyncGenerator[Event, None]:
-    async with _closed_after(live.session.prompt(request.message["parts"], request.attachments)) as events:
-        async with aclosing(_project(live, request, events)) as projected:
-            async for artifact_or_status in projected:
-                yield artifact_or_status
+    events = live.session.prompt(request.message["parts"], request.attachments)
+    async with _closed_after(events), aclosing(_project(live, request, events)) as projected:
+        async for artifact_or_status in projected:
+            yield artifact_or_status
 
 
 @asynccontextmanager
-async def _closed_after(events: AsyncIterator[AgentEvent]) -> AsyncIterator[AsyncIterator[AgentEvent]]:
+async def _closed_after(events: AsyncIterator[AgentEvent]) -> AsyncIterator[None]:
     """`aclosing` for any async iterator: an agent's need not be a generator."""
     try:
-        yield events
+        yield
     finally:
         if isinstance(events, AsyncGenerator):
             await events.aclose()

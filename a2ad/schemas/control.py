@@ -29,7 +29,7 @@ class _Text(fields.String):
 class _Flag(fields.Boolean):
     default_error_messages = {"null": "must be true or false", "invalid": "must be true or false"}  # noqa: RUF012
 
-    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> bool:
+    def _deserialize(self, value: Any, *_args: Any, **_more: Any) -> bool:
         if not isinstance(value, bool):
             raise self.make_error("invalid", input=value)
         return value

@@ -47,9 +47,7 @@ def boolean(value: Any, path: str, violations: Violations) -> bool:
 
 def int32(value: Any, path: str, violations: Violations) -> int:
     """A whole number, also as 5.0 or "5", as ProtoJSON allows."""
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    elif type(value) is str and _INTEGER.fullmatch(value):
+    if (type(value) is float and value.is_integer()) or (type(value) is str and _INTEGER.fullmatch(value)):
         value = int(value)
     if type(value) is not int or not INT32_MIN <= value <= INT32_MAX:
         violations.append((path, "must be a whole number of 32 bits"))

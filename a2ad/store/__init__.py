@@ -176,7 +176,8 @@ class Store(Protocol):
 
     def write(self, change: Change) -> Awaitable[str | None]:
         """Make a step durable, in the order of the calls. The id of another task, with nothing written, where the
-        key message is one that this task already has."""
+        key message is one that this task already has.
+        """
         ...
 
     async def task(self, task_id: str) -> StoredTask | None: ...

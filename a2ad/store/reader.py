@@ -74,7 +74,8 @@ class Reader:
 
     async def _page(self, query: TaskQuery, pairs: Sequence[tuple[str, str]]) -> list[Any]:
         """One row more than asked for. Each (inbound, caller) is read along its own index and the runs are merged:
-        so a page costs the same however many tasks there are, and whoever may see them."""
+        so a page costs the same however many tasks there are, and whoever may see them.
+        """
         where, values = _filter(query)
         order = "ORDER BY updated_at DESC, id DESC"
         wanted = query.offset + query.limit + 1

@@ -18,6 +18,7 @@ from a2ad.store import (
     Change,
     ContextRecord,
     InboundRecord,
+    MessageRow,
     StatusEvent,
     StoredTask,
     StoreSettings,
@@ -142,19 +143,43 @@ def _marks(count: int) -> str:
 
 def _write(connection: sqlite3.Connection, tally: Tally, change: Change, replay_frames: int) -> str | None:
     row = change.row
-    key = change.key_message
-    if key is not None:
-        taken = connection.execute(
-            f"INSERT OR IGNORE INTO messages VALUES ({_marks(6)})",
-            (row.id, key.seq, row.inbound_id, key.caller, key.message_id, key.body),
+    if change.key_message is not None:
+        other = _take_key(connection, row, change.key_message)
+        if other is not None:
+            return other
+    _write_row(connection, tally, change)
+    for message in change.messages:
+        connection.execute(
+            f"INSERT INTO messages VALUES ({_marks(6)})",
+            (row.id, message.seq, row.inbound_id, message.caller, message.message_id, message.body),
         )
-        if taken.rowcount == 0:
-            found = connection.execute(
-                "SELECT task_id FROM messages WHERE inbound_id = ? AND caller = ? AND message_id = ?",
-                (row.inbound_id, key.caller, key.message_id),
-            ).fetchone()
-            return str(found[0])
-    state = NUMBERS[row.state]
+    for segment in change.segments:
+        if segment.replace and segment.seq > 0:
+            connection.execute(
+                "DELETE FROM artifacts WHERE task_id = ? AND artifact_id = ?", (row.id, segment.artifact_id)
+            )
+        connection.execute(f"INSERT INTO artifacts VALUES ({_marks(6)})", (row.id, *astuple(segment)))
+    _write_events(connection, change, replay_frames)
+    return None
+
+
+def _take_key(connection: sqlite3.Connection, row: TaskRow, key: MessageRow) -> str | None:
+    """Write the key message; the id of the task that has it already, if any."""
+    taken = connection.execute(
+        f"INSERT OR IGNORE INTO messages VALUES ({_marks(6)})",
+        (row.id, key.seq, row.inbound_id, key.caller, key.message_id, key.body),
+    )
+    if taken.rowcount:
+        return None
+    found = connection.execute(
+        "SELECT task_id FROM messages WHERE inbound_id = ? AND caller = ? AND message_id = ?",
+        (row.inbound_id, key.caller, key.message_id),
+    ).fetchone()
+    return str(found[0])
+
+
+def _write_row(connection: sqlite3.Connection, tally: Tally, change: Change) -> None:
+    row, state = change.row, NUMBERS[change.row.state]
     mutable = (
         state, row.status, row.updated_at, row.frame_limit, row.queued, row.hidden, row.metadata, row.reply,
     )  # fmt: skip
@@ -175,29 +200,23 @@ def _write(connection: sqlite3.Connection, tally: Tally, change: Change, replay_
             _add(tally, row, NUMBERS[change.previous], -1)
     if not row.hidden:
         _add(tally, row, state, 1)
-    for message in change.messages:
-        connection.execute(
-            f"INSERT INTO messages VALUES ({_marks(6)})",
-            (row.id, message.seq, row.inbound_id, message.caller, message.message_id, message.body),
-        )
-    for segment in change.segments:
-        if segment.replace and segment.seq > 0:
-            connection.execute(
-                "DELETE FROM artifacts WHERE task_id = ? AND artifact_id = ?", (row.id, segment.artifact_id)
-            )
-        connection.execute(f"INSERT INTO artifacts VALUES ({_marks(6)})", (row.id, *astuple(segment)))
-    for event in change.events:
-        connection.execute("INSERT INTO status_events VALUES (?, ?, ?)", (row.id, event.frame, event.body))
-    if row.state.terminal:
+
+
+def _write_events(connection: sqlite3.Connection, change: Change, replay_frames: int) -> None:
+    """Keep the newest status frames of a task that has not ended; of one that has, nobody asks for them."""
+    task_id = change.row.id
+    if change.row.state.terminal:
         if change.previous is not None:
-            connection.execute("DELETE FROM status_events WHERE task_id = ?", (row.id,))
-    elif change.events:
+            connection.execute("DELETE FROM status_events WHERE task_id = ?", (task_id,))
+        return
+    for event in change.events:
+        connection.execute("INSERT INTO status_events VALUES (?, ?, ?)", (task_id, event.frame, event.body))
+    if change.events:
         connection.execute(
             "DELETE FROM status_events WHERE task_id = ?1 AND frame <= (SELECT frame FROM status_events"
             " WHERE task_id = ?1 ORDER BY frame DESC LIMIT 1 OFFSET ?2)",
-            (row.id, replay_frames),
+            (task_id, replay_frames),
         )
-    return None
 
 
 def _add(tally: Tally, row: TaskRow, state: int, by: int) -> None:

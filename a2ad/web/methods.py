@@ -93,7 +93,7 @@ class Methods:
 
     async def _get(self, context: Context, params: Params) -> bytes:
         wanted = a2a.get_task(params)
-        return (await self._engine.view(wanted.id, context.inbound.id)).encode(wanted.history_length)
+        return await self._engine.encoded(wanted.id, context.inbound.id, wanted.history_length)
 
     async def _list(self, context: Context, params: Params) -> bytes:
         wanted = a2a.list_tasks(params)

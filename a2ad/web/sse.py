@@ -42,7 +42,8 @@ class Stream:
 
     def keep_alive(self) -> None:
         """A comment between two frames. It goes to the transport itself: `StreamResponse.write` may wait, and the
-        timer must not."""
+        timer must not.
+        """
         transport = self._request.transport
         if transport is not None and not self.writing and not transport.get_write_buffer_size():
             transport.write(CHUNKED_COMMENT if self._chunked else COMMENT)
@@ -132,7 +133,8 @@ class Streams:
 
 def _drop_when_unacknowledged(request: web.Request) -> None:
     """Let the kernel end a connection whose client does not acknowledge what was sent: a keepalive is enough then to
-    find out that it is gone."""
+    find out that it is gone.
+    """
     sock = request.transport.get_extra_info("socket") if request.transport is not None else None
     option = getattr(socket, "TCP_USER_TIMEOUT", None)
     if sock is not None and option is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
