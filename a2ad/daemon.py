@@ -5,12 +5,14 @@ Two listeners may share one daemon, so its life cycle is a context manager of it
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from aiohttp import web
 
+from a2ad.audit import Audit
 from a2ad.builtin import builtins
 from a2ad.config import Config
 from a2ad.engine import Engine
@@ -18,6 +20,7 @@ from a2ad.errors import StartupError
 from a2ad.executors.pool import SessionPool
 from a2ad.inbound import InboundRegistry
 from a2ad.plugins import PluginHost
+from a2ad.retention import keep_retention
 from a2ad.store import Store, StoreSettings
 from a2ad.store.sqlite import open_sqlite
 from a2ad.web.a2a import A2AEndpoint
@@ -84,9 +87,11 @@ async def start(config: Config, *, control_apart: bool, listen_url: str) -> Asyn
         inbounds = InboundRegistry(store, host, config.a2a.default_inbound)
         await inbounds.load()
 
+        audit = Audit(store, host)
         engine = Engine(
             store=store,
             host=host,
+            audit=audit,
             limits=config.limits,
             state_dir=config.state_dir,
             replay_frames=config.a2a.replay_frames,
@@ -95,7 +100,9 @@ async def start(config: Config, *, control_apart: bool, listen_url: str) -> Asyn
         streams = Streams(
             peers, keepalive_seconds=config.a2a.keepalive_seconds, a2a_dialect=config.a2a.dialect == "a2a"
         )
-        endpoint = A2AEndpoint(config, engine=engine, inbounds=inbounds, host=host, peers=peers, streams=streams)
+        endpoint = A2AEndpoint(
+            config, engine=engine, inbounds=inbounds, host=host, audit=audit, peers=peers, streams=streams
+        )
         control = ControlApi(
             config,
             actions=Actions(engine=engine, inbounds=inbounds, pool=pool, peers=peers),
@@ -104,6 +111,7 @@ async def start(config: Config, *, control_apart: bool, listen_url: str) -> Asyn
             ),
             inbounds=inbounds,
             host=host,
+            audit=audit,
             base_url=(lambda _: config.server.public_url or listen_url) if control_apart else endpoint.base_url,
             card=endpoint.card,
         )
@@ -111,6 +119,8 @@ async def start(config: Config, *, control_apart: bool, listen_url: str) -> Asyn
         await engine.start(inbounds)
         streams.start()
         stack.callback(streams.stop)
+        retention = asyncio.create_task(keep_retention(engine, config.store.retention_days))
+        stack.callback(retention.cancel)
         yield daemon
 
 

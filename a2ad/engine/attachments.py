@@ -46,7 +46,9 @@ def _keep(parts: list[Mapping[str, Any]], folder: Path) -> tuple[Attachment, ...
         data = part["raw"] if isinstance(part["raw"], bytes) else base64.b64decode(part["raw"])
         digest = hashlib.sha256(data).hexdigest()
         path = folder / digest[:2] / digest
-        if not path.exists():
+        try:
+            os.utime(path)  # in use again: `retention` leaves what is fresh alone
+        except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             scratch = path.with_name(f"{digest}.{os.getpid()}.{number}.new")
             scratch.touch(mode=0o600)

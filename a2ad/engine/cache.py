@@ -43,6 +43,10 @@ class EndedCache:
     def _drop(self, task_id: str) -> None:
         self._size -= OVERHEAD + len(self._tasks.pop(task_id).body)
 
+    def clear(self) -> None:
+        self._tasks.clear()
+        self._size = 0
+
     def drop_inbound(self, inbound_id: str) -> None:
         """Forget the tasks of an inbound that is being removed."""
         for task_id in [key for key, task in self._tasks.items() if task.inbound_id == inbound_id]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from a2ad.audit import Audit
 from a2ad.config import LimitsConfig
 from a2ad.engine.artifacts import stored_view
 from a2ad.engine.cache import Encoded, EndedCache
@@ -44,10 +45,18 @@ class Engine:
     """`start` it, `submit` messages, `stop` it. One per daemon; everything runs on one event loop."""
 
     def __init__(
-        self, *, store: Store, host: PluginHost, limits: LimitsConfig, state_dir: Path, replay_frames: int
+        self,
+        *,
+        store: Store,
+        host: PluginHost,
+        audit: Audit,
+        limits: LimitsConfig,
+        state_dir: Path,
+        replay_frames: int,
     ) -> None:
         self.store = store
         self.host = host
+        self.audit = audit
         self.limits = limits
         self.state_dir = state_dir
         self.live: dict[str, LiveTask] = {}

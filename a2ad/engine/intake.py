@@ -124,7 +124,10 @@ class Intake:
         task.ticket = ticket
         body = encode_client_message(params.message, message_id, context_id, task_id)
         try:
-            other = await task.create(MessageRow(0, message_id, body, caller if params.message_id else None))
+            other = await task.create(
+                MessageRow(0, message_id, body, caller if params.message_id else None),
+                [file.sha256 for file in attachments],
+            )
         except BaseException:
             engine.scheduler.leave(ticket)
             raise
@@ -210,6 +213,11 @@ class Intake:
                 caller=row.caller,
             )
         )
+        engine.audit.record(
+            "policy.decision",
+            {"taskId": row.id, "serverId": row.inbound_id, "skill": row.skill, "caller": row.caller,
+             "decision": "allow" if denied is None else "deny", "reason": denied.reason if denied else None},
+        )  # fmt: skip
         if task.canceling is not None or task.state is not TaskState.SUBMITTED:
             return
         ticket = task.ticket
@@ -242,7 +250,9 @@ class Intake:
             message_id = params.message_id or new_id()
             body = encode_client_message(params.message, message_id, row.context_id, row.id)
             other = await task.proceed(
-                task.next_message(message_id, body, caller if params.message_id else None), queued=not has_slot
+                task.next_message(message_id, body, caller if params.message_id else None),
+                [file.sha256 for file in attachments],
+                queued=not has_slot,
             )
         except BaseException:
             engine.scheduler.leave(ticket)

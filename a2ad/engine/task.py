@@ -229,13 +229,13 @@ class LiveTask:
         finally:
             self.finishing = False
 
-    async def proceed(self, message: MessageRow, *, queued: bool) -> str | None:
+    async def proceed(self, message: MessageRow, attachments: Sequence[str], *, queued: bool) -> str | None:
         """Record a client's answer: the task works on. The id of the task that has this message already, if any."""
         row, _ = self._next_row(TaskState.WORKING, None)
         row.queued = queued
         row.frame_limit = self.audience.next_frame + FRAME_BLOCK
         event = StatusEvent(self.audience.next_frame, status_update(row))
-        other = await self.save(row, key=message, events=[event])
+        other = await self.save(row, key=message, events=[event], attachments=attachments)
         if other is None:
             self.row = row
             self._adopt(message)
@@ -292,9 +292,9 @@ class LiveTask:
 
     # how it becomes durable
 
-    async def create(self, key: MessageRow) -> str | None:
+    async def create(self, key: MessageRow, attachments: Sequence[str]) -> str | None:
         """Record it with its first message. The id of the task that has this message already, if any."""
-        other = await self.save(self.row, key=key)
+        other = await self.save(self.row, key=key, attachments=attachments)
         if other is None:
             self._adopt(key)
         return other
@@ -320,6 +320,7 @@ class LiveTask:
         key: MessageRow | None = None,
         messages: Sequence[MessageRow] = (),
         events: Sequence[StatusEvent] = (),
+        attachments: Sequence[str] = (),
     ) -> str | None:
         """Make `row` and all that has gathered durable in one commit. The caller makes `row` what the task is."""
         while self.saving is not None:
@@ -335,6 +336,7 @@ class LiveTask:
             messages=[*held_messages, *messages],
             segments=gathered,
             events=[*held_events, *events],
+            attachments=attachments,
         )
         self.saving = asyncio.ensure_future(self._store.write(change))
         try:

@@ -115,6 +115,23 @@ class Change:
     messages: Sequence[MessageRow] = ()
     segments: Sequence[Segment] = ()
     events: Sequence[StatusEvent] = ()
+    attachments: Sequence[str] = ()  # SHA-256, hexadecimal
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What `Store.expire` deleted: how many tasks, and the (inbound, context) pairs that have none any more."""
+
+    tasks: int
+    contexts: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreHealth:
+    """`error` is why nothing can be written at present, `since` when that began; None while all is well."""
+
+    error: str | None = None
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +215,23 @@ class Store(Protocol):
         """How many tasks there are, by inbound and state."""
         ...
 
+    @property
+    def health(self) -> StoreHealth: ...
+
     async def delete_tasks(self, inbound_id: str) -> None:
         """All tasks of an inbound, with what belongs to them."""
+        ...
+
+    async def expire(self, before: int) -> Expired:
+        """Delete what ended before this moment: some of it, so that others need not wait; until it is nothing."""
+        ...
+
+    async def unused_attachments(self, digests: Sequence[str]) -> Sequence[str]:
+        """Those of the digests that no task has."""
+        ...
+
+    def audit(self, at: int, kind: str, data: bytes) -> Awaitable[None]:
+        """Add a line to the audit trail."""
         ...
 
     async def inbounds(self) -> Sequence[InboundRecord]: ...

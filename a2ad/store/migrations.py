@@ -45,6 +45,7 @@ STEPS = (
     CREATE INDEX tasks_recent ON tasks (inbound_id, caller, updated_at, id) WHERE hidden = 0;
     CREATE INDEX tasks_by_state ON tasks (inbound_id, caller, state, updated_at, id) WHERE hidden = 0;
     CREATE INDEX tasks_by_context ON tasks (context_id, inbound_id);
+    CREATE INDEX tasks_hidden ON tasks (updated_at) WHERE hidden = 1;
     CREATE INDEX tasks_unfinished ON tasks (created_at) WHERE state IN (1, 2);
 
     CREATE TABLE messages (
@@ -86,6 +87,21 @@ STEPS = (
         state BLOB NOT NULL,
         PRIMARY KEY (inbound_id, context_id)
     ) WITHOUT ROWID;
+
+    CREATE TABLE attachments (
+        sha256 TEXT NOT NULL,
+        task_id TEXT NOT NULL,
+        PRIMARY KEY (sha256, task_id)
+    ) WITHOUT ROWID;
+    CREATE INDEX attachments_of_task ON attachments (task_id);
+
+    CREATE TABLE audit (
+        id INTEGER PRIMARY KEY,
+        at INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        data BLOB NOT NULL
+    );
+    CREATE INDEX audit_at ON audit (at);
 
     CREATE TABLE task_counts (
         inbound_id TEXT NOT NULL,

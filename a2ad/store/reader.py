@@ -138,6 +138,12 @@ class Reader:
         sql = "SELECT frame, body FROM status_events WHERE task_id = ? AND frame > ? ORDER BY frame"
         return [StatusEvent(*row) for row in await self._all(sql, (task_id, after))]
 
+    async def unused_attachments(self, digests: Sequence[str]) -> list[str]:
+        marks = ", ".join("?" * len(digests))
+        rows = await self._all(f"SELECT DISTINCT sha256 FROM attachments WHERE sha256 IN ({marks})", digests)
+        used = {row[0] for row in rows}
+        return [digest for digest in digests if digest not in used]
+
     async def counts(self) -> dict[tuple[str, TaskState], int]:
         rows = await self._all("SELECT inbound_id, state, sum(n) FROM task_counts GROUP BY inbound_id, state")
         return {(inbound_id, STATE_NUMBERS[state]): n for inbound_id, state, n in rows}

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +18,23 @@ from a2ad.model import STATE_NUMBERS, TaskState
 from a2ad.store import (
     Change,
     ContextRecord,
+    Expired,
     InboundRecord,
     MessageRow,
     StatusEvent,
     StoredTask,
+    StoreHealth,
     StoreSettings,
     TaskPage,
     TaskQuery,
     TaskRow,
 )
+from a2ad.store.deletion import delete_expired, delete_inbound_tasks
 from a2ad.store.migrations import migrate
 from a2ad.store.reader import Reader
 from a2ad.store.writer import Tally, Writer
 
 BUSY_SECONDS = 5.0
-#: tasks deleted in one transaction: few enough that others do not wait for it
-DELETE_GROUP = 500
 NUMBERS = {state: number for number, state in STATE_NUMBERS.items()}
 
 
@@ -81,10 +83,26 @@ class SqliteStore:
     async def context(self, inbound_id: str, context_id: str) -> ContextRecord | None:
         return await self._reader.context(inbound_id, context_id)
 
+    @property
+    def health(self) -> StoreHealth:
+        return self._writer.health
+
     async def delete_tasks(self, inbound_id: str) -> None:
-        while await self._writer.submit(lambda connection, tally: _delete_tasks(connection, tally, inbound_id)):
+        while (await self._writer.submit(partial(delete_inbound_tasks, inbound_id=inbound_id))).tasks:
             pass
         await self._execute("DELETE FROM contexts WHERE inbound_id = ?", (inbound_id,))
+
+    async def expire(self, before: int) -> Expired:
+        return await self._writer.submit(partial(delete_expired, before=before))
+
+    async def unused_attachments(self, digests: Sequence[str]) -> Sequence[str]:
+        return await self._reader.unused_attachments(digests)
+
+    def audit(self, at: int, kind: str, data: bytes) -> asyncio.Future[None]:
+        def operation(connection: sqlite3.Connection, _tally: Tally) -> None:
+            connection.execute("INSERT INTO audit (at, kind, data) VALUES (?, ?, ?)", (at, kind, data))
+
+        return self._writer.submit(operation)
 
     async def save_inbound(self, record: InboundRecord) -> None:
         columns = "id, name, description, version, endpoint_path, preset, created_at, auth_token_env, enabled"
@@ -159,6 +177,8 @@ def _write(connection: sqlite3.Connection, tally: Tally, change: Change, replay_
                 "DELETE FROM artifacts WHERE task_id = ? AND artifact_id = ?", (row.id, segment.artifact_id)
             )
         connection.execute(f"INSERT INTO artifacts VALUES ({_marks(6)})", (row.id, *astuple(segment)))
+    for digest in change.attachments:
+        connection.execute("INSERT OR IGNORE INTO attachments VALUES (?, ?)", (digest, row.id))
     _write_events(connection, change, replay_frames)
     return None
 
@@ -230,17 +250,3 @@ def _flush(connection: sqlite3.Connection, tally: Tally) -> None:
             connection.execute(
                 "INSERT INTO task_counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", (*key, by)
             )
-
-
-def _delete_tasks(connection: sqlite3.Connection, tally: Tally, inbound_id: str) -> int:
-    rows = connection.execute(
-        "SELECT id, caller, state, hidden FROM tasks WHERE inbound_id = ? LIMIT ?", (inbound_id, DELETE_GROUP)
-    ).fetchall()
-    for task_id, caller, state, hidden in rows:
-        for table in ("messages", "artifacts", "status_events"):
-            connection.execute(f"DELETE FROM {table} WHERE task_id = ?", (task_id,))
-        connection.execute("DELETE FROM tasks WHERE id = ?", (task_id,))
-        if not hidden:
-            key = (inbound_id, caller, state)
-            tally[key] = tally.get(key, 0) - 1
-    return len(rows)

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias, TypeVar
 import structlog
 
 from a2ad.errors import StoreUnavailable
+from a2ad.model import now_ms
+from a2ad.store import StoreHealth
 
 T = TypeVar("T")
 #: sums that the operations of one transaction add to, and that are written once before its commit
@@ -37,6 +39,8 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[tuple[Operation[Any], asyncio.Future[Any]] | None] = SimpleQueue()
         self._closed = False
+        #: whether writing works, as of the last attempt
+        self.health = StoreHealth()
         self._thread = threading.Thread(target=self._run, name="a2ad-store", daemon=True)
         self._thread.start()
 
@@ -76,16 +80,21 @@ class Writer:
     def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
         """One transaction for all; where one of them is at fault, one for each. An outcome may be an exception."""
         try:
-            return self._transaction(operations)
+            outcomes = self._transaction(operations)
         except sqlite3.OperationalError as error:
             # locked, full, read-only, not readable: that is no operation's fault, and every one would wait again
             log.error("store.write_failed", error=str(error), operations=len(operations))  # noqa: TRY400
+            self.health = StoreHealth(str(error), self.health.since or now_ms())
             return [StoreUnavailable(f"The task store could not be written: {error}")] * len(operations)
         except Exception as error:
             if len(operations) == 1:
                 log.exception("store.operation_failed")
                 return [StoreUnavailable(f"The task store refused a write: {type(error).__name__}")]
             return [outcome for operation in operations for outcome in self._commit([operation])]
+        if self.health.error is not None:
+            log.info("store.recovered", after_seconds=(now_ms() - (self.health.since or 0)) / 1000)
+            self.health = StoreHealth()
+        return outcomes
 
     def _transaction(self, operations: list[Operation[Any]]) -> list[Any]:
         connection = self._connection

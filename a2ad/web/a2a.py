@@ -9,6 +9,7 @@ import structlog
 from aiohttp import hdrs, web
 
 from a2ad import errors
+from a2ad.audit import Audit
 from a2ad.card import Card, build_card
 from a2ad.config import Config
 from a2ad.engine import Engine
@@ -50,12 +51,14 @@ class A2AEndpoint:
         engine: Engine,
         inbounds: InboundRegistry,
         host: PluginHost,
+        audit: Audit,
         peers: Peers,
         streams: Streams,
     ) -> None:
         self._config = config
         self._inbounds = inbounds
         self._host = host
+        self._audit = audit
         self._peers = peers
         self._a2a_dialect = config.a2a.dialect == "a2a"
         self._limiter = RateLimiter(config.limits.requests_per_minute, loopback=config.limits.rate_limit_loopback)
@@ -168,8 +171,7 @@ class A2AEndpoint:
             raise errors.RateLimited(retry_after=wait)
         caller = inbound.authenticate(request.headers.get(hdrs.AUTHORIZATION))
         if caller is None:
-            log.warning("auth.failed", inbound_id=inbound.id, source=source)
-            self._host.emit("auth.failed", {"serverId": inbound.id, "source": source})
+            self._audit.record("auth.failed", {"serverId": inbound.id, "source": source})
             raise errors.Unauthorized
         return caller
 

@@ -12,6 +12,7 @@ import structlog
 from aiohttp import hdrs, web
 from aiohttp_sse import sse_response
 
+from a2ad.audit import Audit
 from a2ad.card import Card
 from a2ad.config import Config
 from a2ad.errors import ActionFailed, ParseError, ProtocolError, TaskNotFound
@@ -42,6 +43,7 @@ class ControlApi:
         snapshots: Snapshots,
         inbounds: InboundRegistry,
         host: PluginHost,
+        audit: Audit,
         base_url: Callable[[web.BaseRequest], str],
         card: Callable[[web.BaseRequest, Inbound], Card],
     ) -> None:
@@ -50,6 +52,7 @@ class ControlApi:
         self._snapshots = snapshots
         self._inbounds = inbounds
         self._host = host
+        self._audit = audit
         self._base_url = base_url
         self._card = card
         self._stopping = asyncio.Event()
@@ -163,9 +166,9 @@ class ControlApi:
     ) -> None:  # fmt: skip
         """Who did what, and what became of it: no field but the id is told, for one might be a token."""
         target = inbound_id or body.get("id")
-        told = {"action": action, "id": target if isinstance(target, str) else None, "ok": ok}
-        log.info("control.action", source=peer_address(request), message=message if ok else "refused", **told)
-        self._host.emit("control.action", told)
+        told = {"action": action, "id": target if isinstance(target, str) else None, "ok": ok,
+                "source": peer_address(request), "message": message if ok else "refused"}  # fmt: skip
+        self._audit.record("control.action", told)
         if ok and action.startswith("inbound.") and action not in {"inbound.sendTest", "inbound.close"}:
             self._host.emit("inbound.changed", {"id": told["id"], "change": action.removeprefix("inbound.")})
 

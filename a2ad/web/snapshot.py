@@ -67,9 +67,19 @@ class Snapshots:
             "sessions": [session_row(live) for live in self._pool],
             "taskTotal": page.total,
             "plugins": [plugin.to_json() for plugin in self._host.plugins],
-            "health": {"status": "ok", "version": __version__, "stopping": self._engine.stopping},
+            "health": self._health(),
             "attention": self._attention(),
         }
+
+    def _health(self) -> dict[str, Any]:
+        store = self._engine.store.health
+        health: dict[str, Any] = {"status": "ok" if store.error is None else "degraded", "version": __version__}
+        health["store"] = {"ok": store.error is None}
+        if store.error is not None:
+            health["store"] |= {"error": store.error, "since": timestamp(store.since or 0)}
+        if self._engine.stopping:
+            health["status"] = "stopping"
+        return health
 
     def _attention(self) -> list[dict[str, str]]:
         wrong = [
