@@ -7,7 +7,7 @@ executor alone turns what a session says into artifacts and statuses.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -41,13 +41,14 @@ class AgentContext:
     inbound_id: str
     tools: Tools
     resume: Any = None
-    _workdir: Path = field(default=Path(), repr=False)
+    _workdir: Callable[[], Path] = field(default=Path, repr=False)
 
     @property
     def workdir(self) -> Path:
         """A directory of the context's own; it exists once it was asked for."""
-        self._workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return self._workdir
+        folder = self._workdir()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder
 
 
 @dataclass(slots=True)

@@ -78,7 +78,7 @@ class TaskRequest:
     caller: str  # the name of the credential that was used
     attachments: tuple[Attachment, ...] = ()
     resumed: bool = False  # it continues an interrupted task
-    _workdir: Path = field(default=Path(), repr=False)
+    _workdir: Callable[[], Path] = field(default=Path, repr=False)
     _history: Callable[[], list[dict[str, Any]]] = field(default=_no_history, repr=False)
     _ask: Ask | None = field(default=None, repr=False)
 
@@ -95,8 +95,9 @@ class TaskRequest:
     @property
     def workdir(self) -> Path:
         """A directory of the context's own; it exists once it was asked for."""
-        self._workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return self._workdir
+        folder = self._workdir()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder
 
     async def ask(
         self,

@@ -187,7 +187,7 @@ class Intake:
             caller=task.row.caller,
             attachments=attachments,
             resumed=resumed,
-            _workdir=context_dir(engine.state_dir, target.id, task.row.context_id),
+            _workdir=partial(context_dir, engine.state_dir, target.id, task.row.context_id),
             _history=lambda: [orjson.loads(body) for body in task.history],
             _ask=run.ask,
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -207,7 +206,8 @@ class LiveTask:
     async def begin(self) -> None:
         """Its run is about to start: durably so, for after a crash it would start again."""
         if self.state is TaskState.WORKING:
-            row = replace(self.row, queued=False)
+            row = self.row.copy()
+            row.queued = False
             await self.save(row)
             self.row = row
         else:
@@ -255,7 +255,8 @@ class LiveTask:
 
     async def show(self) -> None:
         """A hidden task is one like any other after all."""
-        row = replace(self.row, hidden=False)
+        row = self.row.copy()
+        row.hidden = False
         await self.save(row)
         self.row = row
         self.emit_task()
@@ -274,7 +275,9 @@ class LiveTask:
         message = None if text is None or text == "" else encode_agent_message(text, self.row.context_id, self.row.id)
         now = max(now_ms(), self.row.updated_at)
         status = encode_status(state, now, message.body if message else None)
-        return replace(self.row, state=state, status=status, updated_at=now), message
+        row = self.row.copy()
+        row.state, row.status, row.updated_at = state, status, now
+        return row, message
 
     def _message(self, message: AgentMessage) -> MessageRow:
         return MessageRow(self._next_seq, message.id, message.body)
@@ -301,7 +304,7 @@ class LiveTask:
 
     async def flush(self) -> None:
         """Write what has gathered behind. Raises `StoreUnavailable`; nothing of it is lost then."""
-        await self.save(self.row)
+        await self.save(self.row.copy())
 
     @property
     def behind(self) -> bool:
@@ -329,7 +332,7 @@ class LiveTask:
         held_messages, held_events = self._messages, self._events
         self._messages, self._events = [], []
         change = Change(
-            row=replace(row),
+            row=row,
             previous=self._stored_state,
             was_hidden=self._stored_hidden,
             key_message=key,
@@ -350,5 +353,5 @@ class LiveTask:
             self.saving = None
         if other is None:
             self._stored_state, self._stored_hidden = row.state, row.hidden
-            self._durable_frames = change.row.frame_limit
+            self._durable_frames = row.frame_limit
         return other

@@ -67,6 +67,14 @@ class TaskRow:
     metadata: bytes | None = None
     reply: bytes | None = None
 
+    def copy(self) -> TaskRow:
+        """Spelt out: `dataclasses.replace` costs 5 µs, this 1 µs, and every step of a task takes one."""
+        return TaskRow(
+            self.id, self.inbound_id, self.context_id, self.caller, self.peer, self.skill, self.executor, self.state,
+            self.status, self.created_at, self.updated_at, self.frame_limit, self.queued, self.hidden, self.metadata,
+            self.reply,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
@@ -102,7 +110,7 @@ class StatusEvent:
 
 @dataclass(slots=True)
 class Change:
-    """One durable step of a task: all of it, or nothing.
+    """One durable step of a task: all of it, or nothing. Whoever hands it over changes nothing of it any more.
 
     `previous` is the state that the store has now, None for a new task. `key_message` is the message of a client
     whose id decides whether the step is a repetition.

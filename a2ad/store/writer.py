@@ -37,7 +37,8 @@ class Writer:
         self._connection = connection
         self._flush = flush
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[tuple[Operation[Any], asyncio.Future[Any]] | None] = SimpleQueue()
+        self._gathered: list[tuple[Operation[Any], asyncio.Future[Any]]] = []
+        self._queue: SimpleQueue[list[tuple[Operation[Any], asyncio.Future[Any]]] | None] = SimpleQueue()
         self._closed = False
         #: whether writing works, as of the last attempt
         self.health = StoreHealth()
@@ -49,32 +50,37 @@ class Writer:
         future: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
             future.set_exception(StoreUnavailable("The task store is closed"))
-        else:
-            self._queue.put((operation, future))
+            return future
+        # what one turn of the loop submits is handed over at its end: the thread is woken once for all of it
+        if not self._gathered:
+            self._loop.call_soon(self._hand_over)
+        self._gathered.append((operation, future))
         return future
+
+    def _hand_over(self) -> None:
+        if self._gathered:
+            self._queue.put(self._gathered)
+            self._gathered = []
 
     async def close(self) -> None:
         """Commit what was submitted, then end the thread."""
         if not self._closed:
             self._closed = True
+            self._hand_over()
             self._queue.put(None)
             await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        stop = False
-        while not stop:
-            group = []
-            item = self._queue.get()
-            while item is not None:
-                group.append(item)
-                if len(group) >= MAX_GROUP or self._queue.empty():
-                    break
-                item = self._queue.get()
-            stop = item is None
+        more = True
+        while more:
+            group: list[tuple[Operation[Any], asyncio.Future[Any]]] = []
+            while more and not (group and (len(group) >= MAX_GROUP or self._queue.empty())):
+                handed = self._queue.get()
+                more = handed is not None
+                group += handed or []
             if group:
                 outcomes = self._commit([operation for operation, _ in group])
-                futures = [future for _, future in group]
-                self._loop.call_soon_threadsafe(_deliver, futures, outcomes)
+                self._loop.call_soon_threadsafe(_deliver, [future for _, future in group], outcomes)
         self._connection.close()
 
     def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
