@@ -12,6 +12,7 @@ import structlog
 from a2ad.audit import Audit
 from a2ad.config import LimitsConfig
 from a2ad.engine.artifacts import stored_view
+from a2ad.engine.behind import WriteBehind
 from a2ad.engine.cache import Encoded, EndedCache
 from a2ad.engine.encode import TaskView
 from a2ad.engine.frames import Reader
@@ -21,15 +22,15 @@ from a2ad.engine.run import Run
 from a2ad.engine.schedule import Scheduler
 from a2ad.engine.task import LiveTask
 from a2ad.engine.watchdog import Watchdog
-from a2ad.errors import Stopping, StoreUnavailable, TaskNotCancelable, TaskNotFound, UnsupportedOperation
+from a2ad.errors import Stopping, TaskNotCancelable, TaskNotFound, UnsupportedOperation
 from a2ad.model import TaskState
 from a2ad.plugins import PluginHost
 from a2ad.schemas.a2a import ListTasksParams, SendMessageParams
 from a2ad.store import Store, StoredTask, TaskRow
 
-#: how late a chunk is written at most: after this many seconds, or this many bytes
-BEHIND_SECONDS, BEHIND_BYTES = 0.2, 1 << 16
 TICK_SECONDS = 0.25
+#: how long a run that was told to end at shutdown may still take, in seconds, at most
+STOP_GRACE = 1.0
 STOPPED = "The daemon stopped while the task ran"
 
 log = structlog.get_logger()
@@ -65,11 +66,10 @@ class Engine:
         #: steps of generators that did not end when they were told to
         self.abandoned: set[asyncio.Future[Any]] = set()
         self.ended = EndedCache()
+        self.behind = WriteBehind()
         self._replay_frames = replay_frames
         self._intake = Intake(self)
         self._loading: dict[str, asyncio.Task[LiveTask | None]] = {}
-        self._behind: set[LiveTask] = set()
-        self._flush_timer: asyncio.TimerHandle | None = None
         self._jobs: set[asyncio.Task[Any]] = set()
         self._ticker: asyncio.Task[None] | None = None
         self._watchdog = Watchdog(self)
@@ -107,10 +107,10 @@ class Engine:
         halting = [self._halt_at_stop(task) for task in list(self.live.values()) if task.run is not None]
         halting += [task.canceling for task in self.live.values() if task.canceling is not None]
         if halting:
-            await asyncio.wait(halting, timeout=self.limits.cancel_grace_seconds + 1)
+            await asyncio.wait(halting, timeout=STOP_GRACE + 1)
         for task in list(self.live.values()):
             self._tell_stopping(task)
-        await self._flush()
+        await self.behind.finish()
         if self._ticker is not None:
             self._ticker.cancel()
         self._watchdog.stop()
@@ -236,7 +236,7 @@ class Engine:
         """Let go of what nobody needs in memory."""
         if task.idle and self.live.get(task.id) is task:
             del self.live[task.id]
-            self._behind.discard(task)
+            self.behind.discard(task)
 
     async def forget_inbound(self, inbound_id: str) -> None:
         """Delete all tasks of an inbound; those that run have to be canceled first."""
@@ -288,7 +288,7 @@ class Engine:
                 await turn
         finally:
             task.continuing = False
-        await task.transition(TaskState.WORKING)
+        await run.insist(lambda: task.transition(TaskState.WORKING))
 
     def abandon(self, step: asyncio.Future[Any], task: LiveTask) -> None:
         """It did not end when it was told to: it goes on without effect, and nobody waits for it."""
@@ -314,7 +314,8 @@ class Engine:
             if task.state.terminal:
                 return
             run = task.run
-            if run is not None and not await run.stop(self.limits.cancel_grace_seconds):
+            grace = self.limits.cancel_grace_seconds
+            if run is not None and not await run.stop(min(grace, STOP_GRACE) if self.stopping else grace):
                 self.abandon(run.work, task)
             task.run = None
             if state is not None:
@@ -332,28 +333,6 @@ class Engine:
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
         return task
-
-    def is_behind(self, task: LiveTask) -> None:
-        """Something of the task has gathered that is to be written soon."""
-        self._behind.add(task)
-        if task.artifacts.pending_bytes > BEHIND_BYTES and task.saving is None:
-            self.spawn(self._flush_one(task))
-        elif self._flush_timer is None:
-            loop = asyncio.get_running_loop()
-            self._flush_timer = loop.call_later(BEHIND_SECONDS, lambda: self.spawn(self._flush()))
-
-    async def _flush(self) -> None:
-        self._flush_timer = None
-        tasks, self._behind = self._behind, set()
-        await asyncio.gather(*(self._flush_one(task) for task in tasks))
-
-    async def _flush_one(self, task: LiveTask) -> None:
-        if task.state.terminal or task.finishing or not task.behind:
-            return
-        try:
-            await task.flush()
-        except StoreUnavailable:
-            self.is_behind(task)
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()

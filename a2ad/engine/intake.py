@@ -95,8 +95,7 @@ class Intake:
             raise Stopping
         attachments = await keep_attachments(params.message, engine.limits, engine.state_dir)
         context_id = params.context_id or new_id()
-        if engine.scheduler.full and not engine.scheduler.would_run(target.id, context_id):
-            raise ResourceExhausted(retry_after=RETRY_AFTER)
+        self._check_room(target.id, context_id)
         task_id, message_id = new_id(), params.message_id or new_id()
         ticket = Ticket(target.id, context_id, _nothing)
         has_slot = engine.scheduler.enter(ticket)
@@ -141,6 +140,11 @@ class Intake:
             engine.on_state(task)
         self._schedule(task, target, orjson.loads(body), attachments, has_slot=has_slot, gated=gated)
         return Accepted(task, reader)
+
+    def _check_room(self, inbound_id: str, context_id: str) -> None:
+        scheduler = self._engine.scheduler
+        if scheduler.full and not scheduler.would_run(inbound_id, context_id):
+            raise ResourceExhausted(retry_after=RETRY_AFTER)
 
     def _schedule(
         self,
@@ -289,8 +293,7 @@ class Intake:
             raise UnsupportedOperation(f"The task's executor {task.row.executor!r} is not there any more")
         if engine.stopping:
             raise Stopping
-        if engine.scheduler.full:
-            raise ResourceExhausted(retry_after=RETRY_AFTER)
+        self._check_room(target.id, task.row.context_id)
         return task
 
     # a message that was here before

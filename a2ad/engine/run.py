@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import structlog
 
+from a2ad.engine.behind import MOST_BYTES
 from a2ad.engine.encode import InvalidOutput, encode_agent_message
 from a2ad.engine.task import RETRY_FIRST, LiveTask
 from a2ad.engine.threads import ThreadedGenerator
@@ -73,7 +74,7 @@ class Run:
 
     async def answer_later(self, message: dict[str, Any]) -> None:
         """As `answer`, for a message that had to wait for a slot."""
-        await self._insist(self.task.begin)
+        await self.insist(self.task.begin)
         self.answer(message)
 
     async def stop(self, grace: float) -> bool:
@@ -90,7 +91,7 @@ class Run:
         task = self.task
         try:
             if begin:
-                await self._insist(task.begin)
+                await self.insist(task.begin)
             outcome = await self._drive(request)
         except asyncio.CancelledError:
             if not self.stopping:
@@ -149,7 +150,7 @@ class Run:
             if self.stopping:
                 raise asyncio.CancelledError
             if self.task.needs_frames:
-                await self._insist(self.task.flush)
+                await self.insist(self.task.flush)
             if isinstance(event, Artifact):
                 passed += await self._take_artifact(event)
             elif isinstance(event, Status):
@@ -170,11 +171,13 @@ class Run:
         """Its size, about."""
         task = self.task
         if task.row.hidden:
-            await self._insist(task.show)
+            await self.insist(task.show)
         before = task.artifacts.pending_bytes
         task.add_artifact(event)
         size = task.artifacts.pending_bytes - before
-        self._engine.is_behind(task)
+        self._engine.behind.add(task)
+        if task.artifacts.pending_bytes > MOST_BYTES:
+            await self.insist(task.flush)
         if task.audience.log.too_far_ahead:
             await task.audience.log.pace()
         return max(EVENT_BYTES, size)
@@ -188,9 +191,9 @@ class Run:
             raise InvalidOutput("a task that runs cannot be SUBMITTED again")
         if state is TaskState.WORKING:
             if self.task.row.hidden:
-                await self._insist(self.task.show)
+                await self.insist(self.task.show)
             self.task.note(event.message, event.metadata)
-            self._engine.is_behind(self.task)
+            self._engine.behind.add(self.task)
             return None
         outcome = Outcome(state, event.message, event.metadata)
         if state.terminal:
@@ -206,7 +209,7 @@ class Run:
         if not event.parts:
             raise InvalidOutput("a reply must have at least one part")
         message = encode_agent_message(event.parts, task.row.context_id, None, event.metadata)
-        await self._insist(lambda: task.reply(message))
+        await self.insist(lambda: task.reply(message))
         self._replied = True
 
     async def _drain(self, generator: Any) -> None:
@@ -253,7 +256,7 @@ class Run:
         log.error("run.failed", task_id=self.task.id, executor=self.task.row.executor, exc_info=error)
         return Outcome(TaskState.FAILED, _printable(f"{error}") or type(error).__name__)
 
-    async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
+    async def insist(self, step: Callable[[], Awaitable[T]]) -> T:
         """What has to be durable before the run goes on is tried until the store takes it."""
         while True:
             try:

@@ -123,6 +123,7 @@ class LiveTask:
             and self.canceling is None
             and not self.finishing
             and not self.audience.present
+            and not self.behind
         )
 
     def view(self) -> TaskView:
@@ -304,7 +305,10 @@ class LiveTask:
 
     async def flush(self) -> None:
         """Write what has gathered behind. Raises `StoreUnavailable`; nothing of it is lost then."""
-        await self.save(self.row.copy())
+        while self.saving is not None:
+            await asyncio.wait([self.saving])
+        if self.behind:
+            await self.save(self.row.copy())
 
     @property
     def behind(self) -> bool:

@@ -63,7 +63,7 @@ class A2AEndpoint:
         self._a2a_dialect = config.a2a.dialect == "a2a"
         self._limiter = RateLimiter(config.limits.requests_per_minute, loopback=config.limits.rate_limit_loopback)
         self._methods = Methods(engine, streams, self.card)
-        self._cards: dict[tuple[int, str], Card] = {}
+        self._cards: dict[tuple[Inbound, str], Card] = {}
         self._names = {
             *LOOPBACK_NAMES,
             *config.server.allowed_hosts,
@@ -105,7 +105,7 @@ class A2AEndpoint:
     def card(self, request: web.BaseRequest, inbound: Inbound) -> Card:
         """The card as this client is to see it."""
         base_url = self.base_url(request)
-        key = (id(inbound), base_url)
+        key = (inbound, base_url)
         card = self._cards.get(key)
         if card is None:
             if len(self._cards) >= MAX_CARDS:
