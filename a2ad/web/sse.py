@@ -1,7 +1,9 @@
 """The streams of the A2A endpoint: Server-Sent Events, written straight to aiohttp's StreamResponse.
 
-aiohttp-sse's response keeps an asyncio task for each stream's ping. Measured with 2,000 idle streams (aiohttp 3.14,
-aiohttp-sse 3.0, uvloop): see tests/bench/README.md. Here one timer writes the keepalive of all.
+aiohttp-sse's response keeps an asyncio task with a timer for each stream's ping, and splits and joins each frame's
+text anew. Measured with 2,000 idle streams (aiohttp 3.14, aiohttp-sse 3.0, uvloop; `tests/bench/idle_responses.py`):
+13.3 kB, three asyncio tasks and 2.2 % CPU at rest in all, against 10.5 kB, two tasks and no CPU of a bare response.
+So one timer writes the keepalive of all streams here; aiohttp-sse serves the control API's few.
 """
 
 from __future__ import annotations
