@@ -129,7 +129,8 @@ def status_update(row: TaskRow, metadata: Fragment | None = None) -> bytes:
 
 
 def task_result(task: bytes) -> bytes:
-    return b'{"task":' + task + b"}"
+    """A frame's result."""
+    return one_line(b'{"task":' + task + b"}")
 
 
 def one_line(body: bytes) -> bytes:
