@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+import structlog
 from aiohttp import web
 
 from a2ad.audit import Audit
@@ -30,6 +31,8 @@ from a2ad.web.guard import control_refusal
 from a2ad.web.peers import Peers
 from a2ad.web.snapshot import Snapshots
 from a2ad.web.sse import Streams
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,5 +140,11 @@ async def _open_store(config: Config, host: PluginHost) -> Store:
     if scheme not in host.stores:
         known = ", ".join(["sqlite", *host.stores])
         raise StartupError(f"no plugin brings a store for the scheme {scheme!r} of store.url; known: {known}")
-    opened: Store = await host.stores[scheme](settings)
+    try:
+        opened: Store = await host.stores[scheme](settings)
+    except StartupError:
+        raise
+    except Exception as error:
+        log.exception("store.open_failed", scheme=scheme)
+        raise StartupError(f"the store for the scheme {scheme!r} cannot be opened: {error}") from None
     return opened

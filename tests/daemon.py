@@ -129,7 +129,7 @@ class DaemonProcess:
     ) -> Iterator[tuple[int | None, Any]]:
         """The frames of a stream as they come: (id, envelope)."""
         envelope = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        request = Request(  # noqa: S310
+        request = Request(
             self.endpoint(inbound_id),
             json.dumps(envelope).encode(),
             {"Content-Type": "application/json", "Accept": "text/event-stream", **(headers or {})},
@@ -150,7 +150,7 @@ class DaemonProcess:
     ) -> tuple[int, Any]:
         """Any request; a body that is not bytes is sent as JSON, and so is the answer read."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        request = Request(url, data, {"Content-Type": "application/json", **(headers or {})}, method=method)  # noqa: S310
+        request = Request(url, data, {"Content-Type": "application/json", **(headers or {})}, method=method)
         try:
             with _opener.open(request, timeout=timeout) as response:
                 raw, status = response.read(), response.status

@@ -27,7 +27,12 @@ STEP = 1000
 def one_round(daemon: DaemonProcess, inbound: str, chunks: int) -> tuple[list[float], list[int]]:
     where = urlsplit(daemon.endpoint(inbound))
     connection = http.client.HTTPConnection(where.hostname or "", where.port)
-    body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message(f"stream {chunks}")}}
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "SendStreamingMessage",
+        "params": {"message": message(f"stream {chunks}")},
+    }
     connection.request("POST", where.path, json.dumps(body), {"Content-Type": "application/json"})
     response = connection.getresponse()
     times, memory, seen, start = [], [], 0, time.perf_counter()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 PRESET = "bench"
 #: "stream N [size]": N appended chunks; "wait S": works for S seconds; anything else is echoed
-PLUGIN = '''
+PLUGIN = """
 import asyncio
 from a2ad import Artifact, Executor, hookimpl
 
@@ -28,7 +28,7 @@ def a2ad_register_executors(register, config):
 @hookimpl
 def a2ad_register_presets(register, config):
     register("bench", {"skills": [{"id": "chat", "executor": "bench"}]})
-'''
+"""
 
 
 def resident_kb(pid: int) -> int:
