@@ -116,7 +116,7 @@ async def start(config: Config, *, control_apart: bool, listen_url: str) -> Asyn
             host=host,
             audit=audit,
             base_url=(lambda _: config.server.public_url or listen_url) if control_apart else endpoint.base_url,
-            card=endpoint.card,
+            card_at=endpoint.card_at,
         )
         daemon = Daemon(config, host, store, engine, inbounds, endpoint, control, streams)
         await engine.start(inbounds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import os
@@ -93,6 +94,7 @@ class InboundRegistry:
         self._default = default_inbound
         self._inbounds: dict[str, Inbound] = {}
         self._by_path: dict[str, Inbound] = {}
+        self._changing = asyncio.Lock()
 
     async def load(self) -> None:
         for record in await self._store.inbounds():
@@ -138,32 +140,29 @@ class InboundRegistry:
             auth_token_env=fields.get("auth_token_env", ""),
             enabled=fields.get("enabled", True),
         )
-        self._check(record)
-        await self._store.save_inbound(record)
-        return self._put(record)
+        async with self._changing:
+            return await self._save(record)
 
     async def update(self, inbound_id: str, fields: Mapping[str, Any]) -> Inbound:
         """Change what is given. Raises `ActionFailed`."""
-        record = replace(self.need(inbound_id).record, **fields)
-        self._check(record)
-        await self._store.save_inbound(record)
-        return self._put(record)
+        async with self._changing:
+            return await self._save(replace(self.need(inbound_id).record, **fields))
 
     async def set_token(self, inbound_id: str, token: str | None) -> Inbound:
         """Set the bearer token, or clear it. Only a salted hash of it is kept. Raises `ActionFailed`."""
-        record = self.need(inbound_id).record
+        self.need(inbound_id)
         if token and not _TOKEN.fullmatch(token):
             raise _wrong("token", "must be visible ASCII characters, as an HTTP header can carry them")
-        record = replace(record, token_hash=hash_token(token, secrets.token_bytes(_SALT)) if token else None)
-        await self._store.save_inbound(record)
-        return self._put(record)
+        token_hash = hash_token(token, secrets.token_bytes(_SALT)) if token else None
+        return await self.update(inbound_id, {"token_hash": token_hash})
 
     async def remove(self, inbound_id: str) -> None:
         """Take it away. Its tasks are the caller's business."""
-        inbound = self.need(inbound_id)
-        await self._store.delete_inbound(inbound_id)
-        del self._inbounds[inbound_id]
-        self._by_path.pop(inbound.record.endpoint_path, None)
+        async with self._changing:
+            inbound = self.need(inbound_id)
+            await self._store.delete_inbound(inbound_id)
+            del self._inbounds[inbound_id]
+            self._by_path.pop(inbound.record.endpoint_path, None)
 
     def need(self, inbound_id: str) -> Inbound:
         """The inbound; raises `ActionFailed` where there is none."""
@@ -171,6 +170,11 @@ class InboundRegistry:
         if inbound is None:
             raise _wrong("id", f"there is no inbound server {inbound_id!r}")
         return inbound
+
+    async def _save(self, record: InboundRecord) -> Inbound:
+        self._check(record)
+        await self._store.save_inbound(record)
+        return self._put(record)
 
     def _put(self, record: InboundRecord) -> Inbound:
         former = self._inbounds.get(record.id)

@@ -6,24 +6,21 @@ import logging
 import sys
 
 import structlog
+from structlog.typing import Processor
 
 from a2ad.config import LogConfig
 
 
 def configure(config: LogConfig) -> None:
-    """Set structlog up for the whole process; what libraries log goes the same way, from warnings upwards."""
+    """Set the log up for the whole process; what libraries log goes the same way, from warnings upwards."""
     level = logging.getLevelNamesMapping()[config.level.upper()]
-    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-    shared: list[structlog.typing.Processor] = [
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
-        stamp,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if config.format == "json":
-        ending: list[structlog.typing.Processor] = [
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ]
+        ending: list[Processor] = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
         ending = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)]
     structlog.configure(
@@ -32,6 +29,12 @@ def configure(config: LogConfig) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(
-        level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
+        )
     )
+    logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler], force=True)
+    logging.captureWarnings(capture=True)

@@ -68,9 +68,9 @@ def _second(seconds: int) -> str:
 
 
 class _Random:
-    """The system's random bytes, ten at a time, with one call to it for many."""
+    """The system's random bytes, eight at a time, with one call to it for many."""
 
-    SIZE, STOCK = 10, 4000
+    SIZE, STOCK = 8, 4096
 
     def __init__(self) -> None:
         self._stock = b""
@@ -87,9 +87,12 @@ _random = _Random()
 
 
 def new_id() -> str:
-    """A UUID, version 7 (RFC 9562): 74 random bits, and a time in front that keeps the store's indexes local."""
-    value = (now_ms() << 80) | int.from_bytes(_random.take())
-    value = (value & ~(0xF000 << 64)) | (0x7000 << 64)
+    """A UUID, version 7 (RFC 9562): 62 random bits, and a time in front, to the quarter of a microsecond.
+
+    So ids sort as they were made, and the store's indexes grow at one end.
+    """
+    ms, ns = divmod(time.time_ns(), 1_000_000)
+    value = (ms << 80) | (0x7000 | ns * 4096 // 1_000_000) << 64 | int.from_bytes(_random.take())
     value = (value & ~(0xC000 << 48)) | (0x8000 << 48)
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

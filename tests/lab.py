@@ -43,6 +43,9 @@ class Script(Executor):
                         yield Artifact(parts=[{"text": f"{number}."}], append=True)
                         if arguments[1:]:
                             await asyncio.sleep(arguments[1])
+                elif name == "large":
+                    for _ in range(arguments[1]):
+                        yield Artifact(parts=[{"text": "x" * arguments[0]}], append=True)
                 elif name == "echo":
                     yield Artifact(parts=[{"text": request.text}])
                 elif name == "artifact":
@@ -64,6 +67,14 @@ class Script(Executor):
                             await asyncio.sleep(0.005)
                     except asyncio.CancelledError:
                         note("swallowed", request)
+                elif name == "linger":
+                    try:
+                        await asyncio.sleep(600)
+                    except asyncio.CancelledError:
+                        note("lingered", request)
+                        while not (LAB / arguments[0]).exists():
+                            await asyncio.sleep(0.005)
+                        raise
                 elif name == "ignore":
                     while not (LAB / arguments[0]).exists():
                         try:

@@ -69,13 +69,15 @@ class _Pending:
 class Artifacts:
     """All artifacts of one task, and what of them is not durable yet."""
 
-    __slots__ = ("_heads", "_parts", "_pending", "_seq", "_unwritten", "pending_bytes")
+    __slots__ = ("_heads", "_parts", "_pending", "_places", "_seq", "_unwritten", "pending_bytes")
 
     def __init__(self) -> None:
         self._heads: dict[str, dict[str, Any]] = {}
         self._parts: dict[str, Parts] = {}
         self._pending: list[_Pending] = []
         self._unwritten: list[Segment] = []
+        #: where each artifact stands: one that is replaced keeps its place
+        self._places: dict[str, int] = {}
         self._seq = 0
         #: how much has gathered since the last `take_pending`
         self.pending_bytes = 0
@@ -87,6 +89,7 @@ class Artifacts:
             head = None if segment.head is None else orjson.loads(segment.head)
             parts = encode_parts(orjson.loads(segment.parts))
             artifacts._merge(segment.artifact_id, head, parts, append=not segment.replace)
+            artifacts._places[segment.artifact_id] = segment.place
             artifacts._seq = segment.seq + 1
         return artifacts
 
@@ -113,6 +116,7 @@ class Artifacts:
     def _merge(
         self, artifact_id: str, head: Mapping[str, Any] | None, parts: Sequence[EncodedPart], *, append: bool
     ) -> None:
+        self._places.setdefault(artifact_id, len(self._places))
         if not append or artifact_id not in self._parts:
             self._heads[artifact_id] = {}
             self._parts[artifact_id] = Parts()
@@ -140,7 +144,8 @@ class Artifacts:
         """What has gathered, as segments to be written."""
         segments, self._unwritten = self._unwritten, []
         for held in self._pending:
-            segments.append(Segment(self._seq, held.artifact_id, held.replace, held.head, held.parts.encode()))
+            place = self._places[held.artifact_id]
+            segments.append(Segment(self._seq, place, held.artifact_id, held.replace, held.head, held.parts.encode()))
             self._seq += 1
         self._pending = []
         self.pending_bytes = 0
@@ -155,7 +160,7 @@ class Artifacts:
         """Each artifact whole, in the order in which they began."""
         return [
             orjson.dumps({"artifactId": artifact_id, **self._heads[artifact_id], "parts": Fragment(parts.encode())})
-            for artifact_id, parts in self._parts.items()
+            for artifact_id, parts in sorted(self._parts.items(), key=lambda item: self._places[item[0]])
         ]
 
 
@@ -163,7 +168,7 @@ def stored_view(stored: StoredTask) -> TaskView:
     """A task as the store has it."""
     segments = stored.segments
     if len({segment.artifact_id for segment in segments}) == len(segments):
-        artifacts = [_encode_whole(segment) for segment in segments]
+        artifacts = [_encode_whole(segment) for segment in sorted(segments, key=lambda segment: segment.place)]
     else:
         artifacts = Artifacts.from_segments(segments).encode()
     return TaskView(stored.row, stored.messages, artifacts)

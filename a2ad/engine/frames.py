@@ -35,15 +35,15 @@ class Reader:
     where it is not the end of the task.
     """
 
-    __slots__ = ("_end", "_first", "_log", "_position", "_taken", "_waiter", "failure", "until_interrupted")
+    __slots__ = ("_ended", "_log", "_own", "_position", "_taken", "_waiter", "failure", "until_interrupted")
 
     def __init__(self, log: FrameLog, first: Sequence[Frame], *, until_interrupted: bool) -> None:
         self._log = log
-        self._first = list(first)
+        self._own = list(first)
         self._position = log.end
         self._taken = log.written
         self._waiter: asyncio.Future[None] | None = None
-        self._end: int | None = None
+        self._ended = False
         #: a stream of a message, which ends where nothing will come until the client acts
         self.until_interrupted = until_interrupted
         self.failure: Exception | None = None
@@ -56,7 +56,7 @@ class Reader:
     @property
     def ready(self) -> bool:
         """`take` will not wait."""
-        return bool(self._first) or self._end is not None or self._position < self._log.end
+        return bool(self._own) or self._ended or self._position < self._log.end
 
     @property
     def position(self) -> int:
@@ -67,30 +67,23 @@ class Reader:
         return self._taken
 
     async def take(self) -> Sequence[Frame]:
-        if self._first:
-            first, self._first = self._first, []
-            return first
         while True:
-            if self._end is not None and self._position >= self._end:
-                self._log.remove(self)
+            if self._own:
+                frames, self._own = _batch(self._own)
+                return frames
+            if self._ended:
                 return ()
             if self._position < self._log.end:
-                return self._next()
+                frames, _ = _batch(self._log.since(self._position))
+                self._position += len(frames)
+                self._taken = frames[-1].end
+                self._log.progress(self._taken)
+                return frames
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-
-    def _next(self) -> Sequence[Frame]:
-        frames = self._log.since(self._position, self._end)
-        limit = self._taken + BATCH_BYTES
-        if frames[-1].end > limit:
-            frames = frames[: next(i for i, frame in enumerate(frames, 1) if frame.end > limit)]
-        self._position += len(frames)
-        self._taken = frames[-1].end
-        self._log.progress(self._taken)
-        return frames
 
     def wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -98,22 +91,36 @@ class Reader:
 
     def finish(self, failure: Exception | None = None) -> None:
         """Nothing comes after what is in the log now."""
-        if self._end is None:
-            self._end = self._log.end
+        if not self._ended:
+            self._ended = True
+            # what it has still to take is its own now: the log need not keep it, nor what comes after
+            self._own += self._log.since(self._position)
+            self._position = self._log.end
             self.failure = failure
+            self._log.remove(self)
             self.wake()
 
     def fail(self, error: Exception) -> None:
         """End at once, with an error: what waits is dropped."""
         self.failure = error
-        self._first = []
-        self._end = self._position
+        self._own = []
+        self._ended = True
         self._log.remove(self)
         self.wake()
 
     def close(self) -> None:
         """Read no further."""
         self._log.remove(self)
+
+
+def _batch(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """What is taken at a time, and what is left: at least one frame, and no more than about `BATCH_BYTES`."""
+    size = 0
+    for count, frame in enumerate(frames, start=1):
+        size += len(frame.result)
+        if size > BATCH_BYTES:
+            return frames[:count], frames[count:]
+    return frames, []
 
 
 class Lagged(Exception):
@@ -140,8 +147,8 @@ class FrameLog:
     def end(self) -> int:
         return self._base + len(self._frames)
 
-    def since(self, position: int, end: int | None) -> Sequence[Frame]:
-        return self._frames[position - self._base : None if end is None else end - self._base]
+    def since(self, position: int) -> list[Frame]:
+        return self._frames[position - self._base :]
 
     def add(self, reader: Reader) -> None:
         self.readers.append(reader)
@@ -168,8 +175,9 @@ class FrameLog:
     def _check(self) -> None:
         """Cut those who lag too far, and let go of what everybody has."""
         self._checked = self.written
+        newest = len(self._frames[-1].result)  # however large it is, it passes an empty buffer
         for reader in list(self.readers):
-            if reader.lag > self._bound and self.end - reader.position > 1:
+            if reader.lag - newest > self._bound:
                 reader.fail(Lagged())
         if self.readers:
             done = min(reader.position for reader in self.readers)

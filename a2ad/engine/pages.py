@@ -68,7 +68,8 @@ class _Signer:
             signature, place = raw[:_SIGNATURE], raw[_SIGNATURE:]
             if hmac.compare_digest(signature, self._sign(place)):
                 updated_at, _, task_id = place.decode().partition(" ")
-                return int(updated_at), task_id
+                if self.make(int(updated_at), task_id) == token:
+                    return int(updated_at), task_id
         except ValueError:
             pass
         raise InvalidParams([("pageToken", "was not issued by this server for these filters")])

@@ -153,15 +153,11 @@ class Run:
                 await self.insist(self.task.flush)
             if isinstance(event, Artifact):
                 passed += await self._take_artifact(event)
-            elif isinstance(event, Status):
-                outcome = await self._take_status(event, generator)
+            else:
+                outcome = await self._take_other(event, generator, first=first)
                 if outcome is not None:
                     return outcome
                 passed += EVENT_BYTES
-            elif isinstance(event, Reply):
-                await self._take_reply(event, first=first)
-            else:
-                raise InvalidOutput(f"an executor yields Artifact, Status or Reply, not {type(event).__name__}")
             first = False
             if passed >= TURN_BYTES:
                 passed = 0
@@ -182,6 +178,13 @@ class Run:
             await task.audience.log.pace()
         return max(EVENT_BYTES, size)
 
+    async def _take_other(self, event: object, generator: Any, *, first: bool) -> Outcome | None:
+        if isinstance(event, Status):
+            return await self._take_status(event, generator)
+        if isinstance(event, Reply):
+            return await self._take_reply(event, first=first)
+        raise InvalidOutput(f"an executor yields Artifact, Status or Reply, not {type(event).__name__}")
+
     async def _take_status(self, event: Status, generator: Any) -> Outcome | None:
         try:
             state = TaskState(event.state)
@@ -201,16 +204,19 @@ class Run:
             await self._drain(generator)
         return outcome
 
-    async def _take_reply(self, event: Reply, *, first: bool) -> None:
+    async def _take_reply(self, event: Reply, *, first: bool) -> Outcome | None:
+        """A direct answer; where the caller wanted a task (`returnImmediately`), the closing message of one."""
         task = self.task
-        if self._replied or not (first and task.row.hidden):
-            raise InvalidOutput("a Reply must be the only event, of a class that says `may_reply = True`, and nobody "
-                                "may have asked for a task (`returnImmediately`)")  # fmt: skip
+        if not (first and self.executor.may_reply):
+            raise InvalidOutput("a Reply must be the only event, and its class must say `may_reply = True`")
         if not event.parts:
             raise InvalidOutput("a reply must have at least one part")
+        if not task.row.hidden:
+            return Outcome(TaskState.COMPLETED, event.parts, event.metadata)
         message = encode_agent_message(event.parts, task.row.context_id, None, event.metadata)
         await self.insist(lambda: task.reply(message))
         self._replied = True
+        return None
 
     async def _drain(self, generator: Any) -> None:
         """After a terminal state what still comes is dropped, for the grace at most."""

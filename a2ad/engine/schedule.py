@@ -122,6 +122,8 @@ class Scheduler:
                 if ticket is None:
                     continue
                 self._unwait(ticket)
+                if (rest := self._waiting.pop(inbound_id, None)) is not None:
+                    self._waiting[inbound_id] = rest  # behind the other inbounds
                 self.queued -= 1
                 self._occupy(ticket)
                 progress = True

@@ -206,13 +206,13 @@ class LiveTask:
 
     async def begin(self) -> None:
         """Its run is about to start: durably so, for after a crash it would start again."""
-        if self.state is TaskState.WORKING:
-            row = self.row.copy()
-            row.queued = False
-            await self.save(row)
-            self.row = row
-        else:
+        if self.state is TaskState.SUBMITTED and not self.row.hidden:
             await self.transition(TaskState.WORKING)
+            return
+        row = self.row.copy() if self.state is TaskState.WORKING else self._next_row(TaskState.WORKING, None)[0]
+        row.queued = False
+        await self.save(row)
+        self.row = row
 
     async def settle(self, state: TaskState, text: Text | None, metadata: Mapping[str, Any] | None = None) -> None:
         """As `transition`, tried again until the store takes it; those who wait are told of each failure."""

@@ -88,12 +88,13 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of an artifact: applied in order of `seq`, they give the artifacts.
+    """A piece of an artifact: applied in order of `seq`, they give the artifacts, which stand in order of `place`.
 
     `head` is the artifact's JSON without id and parts, None where nothing of it changed; `parts` a JSON array.
     """
 
     seq: int
+    place: int
     artifact_id: str
     replace: bool
     head: bytes | None

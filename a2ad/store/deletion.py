@@ -64,5 +64,12 @@ def _delete(connection: sqlite3.Connection, tally: Tally, rows: list[Any]) -> Ex
             empty.append((inbound_id, context_id))
             connection.execute("DELETE FROM contexts WHERE inbound_id = ? AND context_id = ?", (inbound_id, context_id))
     if rows:
-        connection.execute(f"PRAGMA incremental_vacuum({FREE_PAGES})").fetchall()
+        _give_back(connection)
     return Expired(len(rows), empty)
+
+
+def _give_back(connection: sqlite3.Connection) -> None:
+    """Return free pages to the file system. A page at a time: `sqlite3` takes one step of this pragma alone."""
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    for _ in range(min(free, FREE_PAGES)):
+        connection.execute("PRAGMA incremental_vacuum(1)")

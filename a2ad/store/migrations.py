@@ -62,6 +62,7 @@ STEPS = (
     CREATE TABLE artifacts (
         task_id TEXT NOT NULL,
         seq INTEGER NOT NULL,
+        place INTEGER NOT NULL,
         artifact_id TEXT NOT NULL,
         replace INTEGER NOT NULL,
         head BLOB,

@@ -118,11 +118,11 @@ class Reader:
                 last[task_id] = seq
         if artifacts and rows:
             sql = (
-                "SELECT task_id, seq, artifact_id, replace, head, parts FROM artifacts"
+                "SELECT task_id, seq, place, artifact_id, replace, head, parts FROM artifacts"
                 f" WHERE task_id IN ({marks}) ORDER BY task_id, seq"
             )
-            for task_id, seq, artifact_id, replace, head, parts in await self._all(sql, ids):
-                segments[task_id].append(Segment(seq, artifact_id, bool(replace), head, parts))
+            for task_id, seq, place, artifact_id, replace, head, parts in await self._all(sql, ids):
+                segments[task_id].append(Segment(seq, place, artifact_id, bool(replace), head, parts))
         return [StoredTask(row, messages[row.id], segments[row.id], last.get(row.id, -1)) for row in rows]
 
     async def unfinished(self) -> list[TaskRow]:

@@ -176,7 +176,7 @@ def _write(connection: sqlite3.Connection, tally: Tally, change: Change, replay_
             connection.execute(
                 "DELETE FROM artifacts WHERE task_id = ? AND artifact_id = ?", (row.id, segment.artifact_id)
             )
-        connection.execute(f"INSERT INTO artifacts VALUES ({_marks(6)})", (row.id, *astuple(segment)))
+        connection.execute(f"INSERT INTO artifacts VALUES ({_marks(7)})", (row.id, *astuple(segment)))
     for digest in change.attachments:
         connection.execute("INSERT OR IGNORE INTO attachments VALUES (?, ?)", (digest, row.id))
     _write_events(connection, change, replay_frames)

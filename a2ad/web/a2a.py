@@ -64,11 +64,8 @@ class A2AEndpoint:
         self._limiter = RateLimiter(config.limits.requests_per_minute, loopback=config.limits.rate_limit_loopback)
         self._methods = Methods(engine, streams, self.card)
         self._cards: dict[tuple[Inbound, str], Card] = {}
-        self._names = {
-            *LOOPBACK_NAMES,
-            *config.server.allowed_hosts,
-            host_name(config.server.public_url.partition("//")[2]),
-        }
+        public = host_name(config.server.public_url.partition("//")[2].partition("/")[0])
+        self._names = {*LOOPBACK_NAMES, *config.server.allowed_hosts, *([public] if public else [])}
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         path = request.path
@@ -104,7 +101,10 @@ class A2AEndpoint:
 
     def card(self, request: web.BaseRequest, inbound: Inbound) -> Card:
         """The card as this client is to see it."""
-        base_url = self.base_url(request)
+        return self.card_at(self.base_url(request), inbound)
+
+    def card_at(self, base_url: str, inbound: Inbound) -> Card:
+        """The card for those who reach the daemon at this URL."""
         key = (inbound, base_url)
         card = self._cards.get(key)
         if card is None:

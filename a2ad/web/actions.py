@@ -10,7 +10,14 @@ from typing import Any, TypeAlias
 import orjson
 
 from a2ad.engine import Engine, LiveTask
-from a2ad.errors import ActionFailed, InvalidParams, ProtocolError, TaskNotCancelable
+from a2ad.errors import (
+    ActionFailed,
+    InvalidParams,
+    ProtocolError,
+    TaskNotCancelable,
+    TaskNotFound,
+    UnsupportedOperation,
+)
 from a2ad.executors.pool import SessionPool
 from a2ad.inbound import Inbound, InboundRegistry
 from a2ad.schemas import a2a
@@ -98,6 +105,8 @@ class Actions:
             raise ActionFailed(
                 str(error), {_TEST_FIELDS.get(field, field): [text] for field, text in error.violations}
             ) from None
+        except (TaskNotFound, UnsupportedOperation) as error:
+            raise ActionFailed(f"taskId: {error}", {"taskId": [str(error)]}) from None
         except ProtocolError as error:
             raise ActionFailed(str(error)) from None
         if task.row.reply is not None:
@@ -107,7 +116,7 @@ class Actions:
     async def _close_peer(self, fields: Fields) -> Result:
         peer = self._peers.get(fields["id"])
         if peer is None:
-            raise ActionFailed(f"there is no peer {fields['id']!r}", {"id": ["is no open connection"]})
+            raise ActionFailed(f"id: there is no peer {fields['id']!r}", {"id": ["is no open connection"]})
         peer.close()
         return {"message": f"the connection of {peer.source} is closed; its task goes on"}
 
@@ -115,7 +124,7 @@ class Actions:
         try:
             await self._engine.cancel(fields["id"])
         except ProtocolError as error:
-            raise ActionFailed(str(error), {"id": [str(error)]}) from None
+            raise ActionFailed(f"id: {error}", {"id": [str(error)]}) from None
         return {"message": f"task {fields['id']} canceled"}
 
     async def _cancel_session(self, fields: Fields) -> Result:

@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class ControlApi:
-    """`base_url(request)` is where A2A clients find the inbounds; `card(request, inbound)` what they see there."""
+    """`base_url(request)` is where A2A clients find the inbounds; `card_at(url, inbound)` what they see there."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ControlApi:
         host: PluginHost,
         audit: Audit,
         base_url: Callable[[web.BaseRequest], str],
-        card: Callable[[web.BaseRequest, Inbound], Card],
+        card_at: Callable[[str, Inbound], Card],
     ) -> None:
         self._config = config
         self._actions = actions
@@ -54,7 +54,7 @@ class ControlApi:
         self._host = host
         self._audit = audit
         self._base_url = base_url
-        self._card = card
+        self._card_at = card_at
         self._stopping = asyncio.Event()
         self._reads: dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {
             "": self._read_snapshot,
@@ -103,7 +103,8 @@ class ControlApi:
         inbound = self._inbounds.get(request.query.get("id", ""))
         if inbound is None:
             return _failed(404, "there is no such inbound server")
-        return web.Response(body=self._card(request, inbound).body, headers=HEADERS, content_type="application/json")
+        card = self._card_at(self._base_url(request), inbound)
+        return web.Response(body=card.body, headers=HEADERS, content_type="application/json")
 
     async def _read_task(self, request: web.Request) -> web.Response:
         return _answer(await self._snapshots.task(request.query.get("id", "")))

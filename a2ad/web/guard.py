@@ -108,9 +108,9 @@ def control_refusal(request: web.BaseRequest, allowed_hosts: Sequence[str]) -> s
     name = host_name(hosts[0])
     if name not in LOOPBACK_NAMES and name not in allowed_hosts:
         return "the Host is not one of the daemon's names"
-    origin = headers.get("Origin")
-    if origin is not None:
-        if not _same_origin(origin, request.scheme, hosts[0]):
+    origins = headers.getall("Origin", ())
+    if origins:
+        if not all(_same_origin(origin, request.scheme, hosts[0]) for origin in origins):
             return "the request came from another site"
     elif headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}:
         navigation = request.method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate"

@@ -2,10 +2,14 @@
 
 import http.client
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -232,3 +236,28 @@ def rpc_status(
     envelope = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message(text)}}
     url = daemon.endpoint(inbound) if path is None else daemon.url + path
     return daemon.request("POST", url, envelope, headers=headers)
+
+
+def serve(folder: Path, *options: str, listen: str = "127.0.0.1:0", state: Path | None = None) -> list[str]:
+    """The command of a daemon that keeps its state in `folder`."""
+    state_dir = str(state or folder / "state")
+    return [sys.executable, "-m", "a2ad", "serve", "--listen", listen, "--state-dir", state_dir, *options]
+
+
+def failed_start(folder: Path, *options: str, traceback: bool = False, **more: Any) -> str:
+    """Run a daemon that cannot start: it ends by itself, with status 1 or 2, nothing on its standard output and no
+    traceback (but that of a plugin, where it is said). Returns what it says on stderr."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("A2AD_")}
+    ended = subprocess.run(
+        serve(folder, *options, **more),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        cwd=folder,
+        env=environment | {"XDG_CONFIG_HOME": "/nonexistent"},
+    )
+    assert ended.returncode in {1, 2}, (ended.returncode, ended.stderr)
+    assert ended.stdout == ""
+    assert traceback or "Traceback" not in ended.stderr
+    return ended.stderr

@@ -1,0 +1,154 @@
+"""The control API's stream of changes."""
+
+import http.client
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.daemon import DaemonProcess
+from tests.e2e.control_support import connection
+
+
+class Event(NamedTuple):
+    name: str
+    id: str
+    data: Any
+
+
+class Events:
+    """An open `/a2a/api/events`; `next()` waits for an event, past the comments."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.response = response
+
+    def next(self) -> Event:
+        fields: dict[str, str] = {}
+        for line in iter(self.response.readline, b""):
+            text = line.decode().rstrip("\n")
+            if text and not text.startswith(":"):
+                name, _, value = text.partition(": ")
+                fields[name] = value
+            elif not text and fields:
+                return Event(fields["event"], fields["id"], json.loads(fields["data"]))
+        raise EOFError
+
+    def next_line(self) -> bytes:
+        return self.response.readline()
+
+
+Watch = Callable[..., Events]
+
+
+@pytest.fixture
+def watch(daemon: DaemonProcess) -> Iterator[Watch]:
+    with ExitStack() as stack:
+
+        def open_events(query: str = "", **headers: str) -> Events:
+            opened = stack.enter_context(connection(daemon.control))
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            opened.request("GET", f"/a2a/api/events{query}", headers=named)
+            response = opened.getresponse()
+            assert response.status == 200
+            return Events(response)
+
+        yield open_events
+
+
+def test_the_first_event_is_the_snapshot(daemon: DaemonProcess, watch: Watch) -> None:
+    daemon.create_inbound(name="seen")
+
+    events = watch()
+    first = events.next()
+
+    assert events.response.headers["Content-Type"].startswith("text/event-stream")
+    assert events.response.headers["Cache-Control"] in {"no-cache", "no-store"}
+    assert first.name == "snapshot"
+    assert first.data == daemon.read("")
+
+
+def test_every_change_is_another_snapshot(daemon: DaemonProcess, watch: Watch) -> None:
+    events = watch()
+    ids = [events.next().id]
+    inbound = daemon.create_inbound(name="later")
+
+    created = events.next()
+    daemon.act("inbound.disable", id=inbound)
+    disabled = events.next()
+    daemon.act("inbound.enable", id=inbound)
+    enabled = events.next()
+    task = daemon.send(inbound, "hello")
+    ended = events.next()
+    while [row["state"] for row in ended.data["tasks"]] != ["TASK_STATE_COMPLETED"] or ended.data["peers"]:
+        ended = events.next()
+    daemon.act("inbound.remove", id=inbound)
+    removed = events.next()
+
+    ids += [event.id for event in (created, disabled, enabled, ended, removed)]
+    assert [row["name"] for row in created.data["inbounds"]] == ["later"]
+    assert [row["enabled"] for row in disabled.data["inbounds"]] == [False]
+    assert [row["enabled"] for row in enabled.data["inbounds"]] == [True]
+    assert [row["id"] for row in ended.data["tasks"]] == [task["id"]]
+    assert (removed.data["inbounds"], removed.data["tasks"]) == ([], [])
+    assert all(ids[at] != ids[at + 1] for at in range(len(ids) - 1))
+
+
+def test_without_a_change_nothing_but_comments_is_sent(launch: Callable[..., DaemonProcess]) -> None:
+    daemon = launch(config="[a2a]\nkeepalive_seconds = 0.2\n")
+    with connection(daemon.url) as opened:
+        opened.request("GET", "/a2a/api/events")
+        events = Events(opened.getresponse())
+        events.next()
+
+        lines = [events.next_line() for _ in range(16)]
+
+    assert {line.rstrip(b"\r\n")[:1] for line in lines} <= {b":", b""}
+    assert any(line.startswith(b":") for line in lines)
+
+
+def test_with_the_id_of_the_present_content_nothing_is_repeated(daemon: DaemonProcess, watch: Watch) -> None:
+    inbound = daemon.create_inbound(name="known")
+    known = watch().next()
+
+    events = watch(Last_Event_ID=known.id)
+    daemon.act("inbound.update", id=inbound, name="changed")
+    first = events.next()
+
+    assert [row["name"] for row in known.data["inbounds"]] == ["known"]
+    assert [row["name"] for row in first.data["inbounds"]] == ["changed"]
+    assert first.id != known.id
+
+
+@pytest.mark.parametrize("last", ["nonsense", "7", "\N{LATIN SMALL LETTER E WITH ACUTE}"])
+def test_with_an_id_of_other_content_the_snapshot_is_sent(daemon: DaemonProcess, watch: Watch, last: str) -> None:
+    assert watch(Last_Event_ID=last).next().data == daemon.read("")
+
+
+def test_the_same_content_has_the_same_id_for_every_reader(daemon: DaemonProcess, watch: Watch) -> None:
+    daemon.create_inbound()
+
+    assert watch().next().id == watch().next().id
+
+
+def test_page_parameters_hold_for_the_stream(daemon: DaemonProcess, watch: Watch) -> None:
+    inbound = daemon.create_inbound()
+    tasks = [daemon.send(inbound, f"task {number}")["id"] for number in range(3)]
+
+    first = watch("?taskLimit=1&taskOffset=1").next()
+
+    assert [row["id"] for row in first.data["tasks"]] == [tasks[1]]
+    assert first.data["taskTotal"] == 3
+
+
+def test_readers_do_not_keep_the_daemon_from_stopping(daemon: DaemonProcess, watch: Watch) -> None:
+    open_ones = [watch() for _ in range(5)]
+    for events in open_ones:
+        events.next()
+
+    assert daemon.terminate() == 0
+
+    for events in open_ones:
+        with pytest.raises(EOFError):
+            events.next()

@@ -1,0 +1,417 @@
+"""The engine as a state machine: whatever is sent, answered, canceled, read, stopped and killed, in any order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import structlog
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+import a2ad.model
+from a2ad import TaskState
+from a2ad.config import LimitsConfig
+from a2ad.engine import Accepted
+from a2ad.errors import (
+    InvalidParams,
+    ResourceExhausted,
+    TaskNotCancelable,
+    TaskNotFound,
+    UnsupportedOperation,
+)
+from a2ad.plugins import PluginHost
+from a2ad.schemas import a2a
+from tests.engine_lab import INBOUNDS, Client, Clock, ClockLoop, Desk, Lab, make_host, message
+from tests.engine_model import KINDS, PER_INBOUND, QUEUED, RUNS, Call, Known, Model
+
+settings.register_profile("machine", max_examples=60, stateful_step_count=30, derandomize=True)
+settings.register_profile("machine-long", max_examples=3000, stateful_step_count=60)
+
+LIMITS = LimitsConfig(runs=RUNS, runs_per_inbound=PER_INBOUND, queued=QUEUED)
+CALLER = "anonymous"
+kinds = st.sampled_from(sorted(KINDS))
+#: which one of those that there are; always the same range, so that an example means the same whatever there is
+some = st.integers(0, 1000)
+passes = st.integers(0, 6)
+modes = st.sampled_from(["block", "stream", "immediate"])
+
+
+@cache
+def _host(*, gated: bool) -> PluginHost:
+    return make_host(Path(tempfile.gettempdir()), gated=gated)
+
+
+class EngineMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="a2ad-machine-"))
+        self.loop = ClockLoop()
+        self.faults: list[Any] = []
+        self.loop.set_exception_handler(lambda loop, context: self.faults.append(context))
+        self.clock = mock.patch.object(a2ad.model, "time", Clock())
+        self.clock.start()
+        self.logs = structlog.testing.capture_logs()
+        self.logged = self.logs.__enter__()
+        self.count = 0
+
+    @initialize(gated=st.booleans())
+    def begin(self, *, gated: bool) -> None:
+        self.gated = gated
+        self.lab = Lab(self.folder, _host(gated=gated), LIMITS)
+        self.model = Model(self.lab, logged=self.logged)
+        self.run(self.lab.start())
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "lab"):
+                self.run(self.lab.crash())
+        finally:
+            self.loop.close()
+            self.logs.__exit__(None, None, None)
+            self.clock.stop()
+            shutil.rmtree(self.folder)
+
+    def run(self, work: Any) -> Any:
+        return self.loop.run_until_complete(work)
+
+    @invariant()
+    def it_is_as_the_model_says(self) -> None:
+        if hasattr(self, "lab"):
+            self.run(self.model.check())
+            assert self.faults == []
+
+    # helpers
+
+    def new_id(self) -> str:
+        self.count += 1
+        return f"m{self.count}"
+
+    def pick(self, choice: list[Any], index: int) -> Any:
+        return choice[index % len(choice)] if choice else None
+
+    def script(self, kind: str, **fields: Any) -> a2a.SendMessageParams:
+        fields.setdefault("messageId", self.new_id())
+        self.model.scripts.setdefault(fields["messageId"], KINDS[kind])
+        return message(KINDS[kind], **fields)
+
+    async def deliver(self, inbound: str, params: a2a.SendMessageParams, mode: str = "immediate") -> Any:
+        """As the endpoint does: the acceptance, and for one who waits the task."""
+        engine = self.lab.engine
+        stream = mode == "stream"
+        return await engine.submit(self.lab.target(inbound), params, caller=CALLER, peer="::1", stream=stream)
+
+    def take_in(self, accepted: Accepted, task: Known, mode: str) -> None:
+        """Keep the stream, or wait for the task."""
+        if accepted.reader is not None:
+            new = not accepted.repeated and len(task.messages) == 1
+            self.model.clients.append(Client(task.id, accepted.reader, snapshot=not new))
+        if mode == "block":
+            self.model.calls.append(Call(task, asyncio.ensure_future(self.settle(accepted), loop=self.loop)))
+
+    @staticmethod
+    async def settle(accepted: Accepted) -> Any:
+        await accepted.task.settled()
+        return json.loads(accepted.task.view().encode())
+
+    def record(self, accepted: Accepted, inbound: str, params: a2a.SendMessageParams, *, denied: bool = False) -> Known:
+        row = accepted.task.row
+        assert row.id not in self.model.tasks
+        task = Known(row.id, inbound, row.context_id, row.skill, len(self.model.tasks), [str(params.message_id)],
+                     params.message_id)  # fmt: skip
+        if denied:
+            task.pending, task.forced = None, TaskState.REJECTED
+        self.model.tasks[row.id] = task
+        return task
+
+    async def both(self, first: Any, second: Any, between: int) -> tuple[Any, Any]:
+        """Two calls at about the same moment; what became of each."""
+        one = asyncio.ensure_future(first)
+        for _ in range(between):
+            await asyncio.sleep(0)
+        two = asyncio.ensure_future(second)
+        await self.lab.until(lambda: one.done() and two.done())
+        return tuple(await asyncio.gather(one, two, return_exceptions=True))  # type: ignore[return-value]
+
+    # messages
+
+    @rule(kind=kinds, inbound=st.sampled_from(INBOUNDS), context=st.integers(0, 4), mode=modes,
+          skill=st.sampled_from(["chat", "chat", "resume"]), forbidden=st.integers(0, 3))  # fmt: skip
+    def send(self, kind: str, inbound: str, context: int, mode: str, skill: str, forbidden: int) -> None:
+        known = sorted({task.context for task in self.model.tasks.values()})
+        fields = {"contextId": f"c{context}"} if context else {}
+        if context == 4 and known:
+            fields["contextId"] = known[0]
+        params = self.script(kind, metadata={"skill": skill}, text="" if forbidden else "forbidden", **fields)
+        full = len(self.model.waiting) >= QUEUED and not self.model.would_run(inbound, fields.get("contextId", ""))
+        before = self.model.content()
+        try:
+            accepted = self.run(self.deliver(inbound, params, mode))
+        except ResourceExhausted:
+            assert full
+            self.run(self.lab.calm())
+            assert self.model.content() == before
+            return
+        assert not full
+        assert not accepted.repeated
+        task = self.record(accepted, inbound, params, denied=not forbidden and self.gated)
+        self.take_in(accepted, task, mode)
+
+    @rule(index=some, which=some, mode=modes, kind=kinds)
+    def repeat(self, index: int, which: int, mode: str, kind: str) -> None:
+        task = self.pick(list(self.model.tasks.values()), index)
+        if task is None:
+            return
+        params = self.script(kind, messageId=self.pick(task.messages, which))
+        before = self.model.content()
+
+        accepted = self.run(self.deliver(task.inbound, params, mode))
+
+        assert accepted.repeated
+        assert accepted.task.id == task.id
+        self.run(self.lab.calm())
+        assert self.model.content() == before
+        self.take_in(accepted, task, mode)
+
+    @rule(kind=kinds, inbound=st.sampled_from(INBOUNDS), context=st.integers(0, 3), between=passes, mode=modes)
+    def send_two_copies_at_once(self, kind: str, inbound: str, context: int, between: int, mode: str) -> None:
+        fields = {"contextId": f"c{context}"} if context else {}
+        params = self.script(kind, **fields)
+        answers = self.run(self.both(self.deliver(inbound, params), self.deliver(inbound, params, mode), between))
+        accepted = [answer for answer in answers if isinstance(answer, Accepted)]
+        assert all(isinstance(answer, (Accepted, ResourceExhausted)) for answer in answers), answers
+        if accepted:
+            original = [answer for answer in accepted if not answer.repeated]
+            assert len(original) == 1
+            assert len({answer.task.id for answer in accepted}) == 1
+            task = self.record(original[0], inbound, params)
+            if isinstance(answers[1], Accepted):
+                self.take_in(answers[1], task, mode)
+
+    def interrupted(self, index: int) -> Known | None:
+        tasks = self.model.tasks.values()
+        return self.pick([task for task in tasks if task.state.interrupted and task.pending is None], index)
+
+    def accept_answer(self, task: Known, accepted: Accepted, params: a2a.SendMessageParams, mode: str) -> None:
+        assert accepted.task.id == task.id
+        assert not accepted.repeated
+        task.messages.append(str(params.message_id))
+        task.pending = params.message_id
+        self.take_in(accepted, task, mode)
+
+    @rule(index=some, kind=kinds, with_context=st.booleans(), mode=modes)
+    def answer(self, index: int, kind: str, mode: str, *, with_context: bool) -> None:
+        task = self.interrupted(index)
+        if task is None:
+            return
+        fields = {"contextId": task.context} if with_context else {}
+        params = self.script(kind, taskId=task.id, **fields)
+        try:
+            accepted = self.run(self.deliver(task.inbound, params, mode))
+        except ResourceExhausted:
+            assert len(self.model.waiting) >= QUEUED
+            return
+        self.accept_answer(task, accepted, params, mode)
+
+    @rule(index=some, kinds=st.tuples(kinds, kinds), between=passes)
+    def answer_twice_at_once(self, index: int, kinds: tuple[str, str], between: int) -> None:
+        task = self.interrupted(index)
+        if task is None:
+            return
+        both = [self.script(kind, taskId=task.id) for kind in kinds]
+        answers = self.run(self.both(*(self.deliver(task.inbound, params) for params in both), between))
+        for params, answer in zip(both, answers, strict=True):
+            if isinstance(answer, Accepted):
+                self.accept_answer(task, answer, params, "immediate")
+            else:
+                assert isinstance(answer, (UnsupportedOperation, ResourceExhausted)), answer
+
+    @rule(index=some, kind=kinds, wrong=st.sampled_from(["context", "inbound", "nothing"]))
+    def answer_what_takes_no_answer(self, index: int, kind: str, wrong: str) -> None:
+        task = self.pick(list(self.model.tasks.values()), index)
+        if task is None:
+            return
+        fields = {"contextId": "wrong"} if wrong == "context" else {}
+        inbound = next(other for other in INBOUNDS if (other == task.inbound) != (wrong == "inbound"))
+        if wrong == "nothing" and task.state.interrupted:
+            return
+        expected = {"context": InvalidParams, "inbound": TaskNotFound, "nothing": UnsupportedOperation}[wrong]
+        before = self.model.content()
+        try:
+            self.run(self.deliver(inbound, self.script(kind, taskId=task.id, **fields)))
+        except expected:
+            self.run(self.lab.calm())
+            assert self.model.content() == before
+        else:
+            raise AssertionError("it was taken")
+
+    # runs
+
+    @rule(index=some)
+    def release(self, index: int) -> None:
+        stand = self.pick(self.lab.desk.waiting(), index)
+        if stand is not None:
+            Desk.release(stand)
+
+    @rule(seconds=st.sampled_from([0.1, 0.3, 3.0, 20.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.run(self.lab.advance(seconds))
+
+    async def cancel(self, task: Known) -> Any:
+        found = await self.lab.engine.cancel(task.id, task.inbound)
+        return json.loads(found.view().encode())
+
+    def canceled(self, task: Known, answer: Any) -> None:
+        assert answer["status"]["state"] == TaskState.CANCELED
+        task.forced, task.pending = TaskState.CANCELED, None
+
+    @rule(index=some, between=passes, other=st.sampled_from(["", "cancel", "release", "answer"]), kind=kinds)
+    def cancel_it(self, index: int, between: int, other: str, kind: str) -> None:
+        tasks = [task for task in self.model.tasks.values() if not task.over] or list(self.model.tasks.values())
+        task = self.pick(tasks, index)
+        if task is None:
+            return
+        over, free = task.over, task.state.interrupted and task.pending is None
+        params = self.script(kind, taskId=task.id)
+        second = {
+            "": self.nothing,
+            "cancel": self.cancel,
+            "release": self.release_run,
+            "answer": lambda task: self.deliver(task.inbound, params),
+        }[other]
+        first, then = (self.cancel, second) if index % 2 else (second, self.cancel)
+        answers = self.run(self.both(first(task), then(task), between))
+        answer, beside = answers if index % 2 else answers[::-1]
+        if isinstance(beside, Accepted):
+            assert free
+            self.accept_answer(task, beside, params, "immediate")
+        elif other == "answer":
+            assert isinstance(beside, (UnsupportedOperation, ResourceExhausted)), beside
+        if isinstance(answer, TaskNotCancelable):
+            assert over or other in {"release", "answer"}
+            assert over or self.model.rows()[task.id][0].terminal
+        else:
+            assert not isinstance(answer, BaseException), answer
+            self.canceled(task, answer)
+        if other == "cancel":
+            assert type(answer) is type(beside)
+
+    async def nothing(self, task: Known) -> None:
+        pass
+
+    async def release_run(self, task: Known) -> None:
+        stand = self.lab.desk.here(task.id)
+        if stand is not None:
+            Desk.release(stand)
+
+    # readers
+
+    @rule(index=some, last=st.none() | st.integers(0, 12))
+    def subscribe(self, index: int, last: int | None) -> None:
+        task = self.pick(list(self.model.tasks.values()), index)
+        if task is None:
+            return
+        try:
+            reader = self.run(self.lab.engine.subscribe(task.id, task.inbound, last))
+        except UnsupportedOperation:
+            assert task.over
+            return
+        assert not task.over
+        self.model.clients.append(client := Client(task.id, reader, snapshot=True))
+        self.run(client.drain())
+        self.model.check_replay(client, last)
+
+    @rule(index=some)
+    def a_reader_leaves(self, index: int) -> None:
+        client = self.pick(self.model.clients, index)
+        if client is not None:
+            client.reader.close()
+            self.model.clients.remove(client)
+
+    @rule(inbound=st.sampled_from(INBOUNDS), context=st.sampled_from([None, "c1", "c2"]),
+          state=st.none() | st.sampled_from(list(TaskState)), size=st.integers(1, 4), back=st.none() | some,
+          release=st.booleans())  # fmt: skip
+    def list_pages(
+        self, inbound: str, context: str | None, state: TaskState | None, size: int, back: int | None, *, release: bool
+    ) -> None:
+        rows = self.model.rows()
+        times = sorted(at for _, _, at in rows.values())
+        after = None if back is None else self.pick(times, back)
+
+        def matching() -> list[str]:
+            now = self.model.rows()
+            found = [(at, task_id) for task_id, (has, _, at) in now.items()
+                     if self.model.tasks[task_id].inbound == inbound and state in {None, has}
+                     and context in {None, self.model.tasks[task_id].context} and at >= (after or 0)]  # fmt: skip
+            return [task_id for _, task_id in sorted(found, reverse=True)]
+
+        expected, found, token = matching(), list[str](), ""
+        while True:
+            wanted = a2a.ListTasksParams(context, state, size, token, None, after, include_artifacts=True)
+            page = self.run(self.lab.engine.list(inbound, wanted))
+            found += [view.row.id for view in page.tasks]
+            assert page.total == len(matching())
+            token = page.next_token
+            if not token:
+                break
+            assert len(page.tasks) == size
+            if release and (stands := self.lab.desk.waiting()):
+                Desk.release(stands[0])
+                self.run(self.lab.calm())
+        assert len(found) == len(set(found))
+        now = self.model.rows()
+        unchanged = [task_id for task_id in expected if now[task_id] == rows[task_id]]
+        assert [task_id for task_id in found if task_id in unchanged] == unchanged
+
+    # the end of a process
+
+    @rule(release=st.booleans())
+    def stop_and_start(self, *, release: bool) -> None:
+        def meanwhile() -> None:
+            for stand in self.lab.desk.waiting() if release else ():
+                Desk.release(stand)
+
+        running = self.model.active
+        self.run(self.lab.stop(meanwhile))
+        self.run(self.model.end_orderly(running, waited_for=release))
+        self.run(self.lab.close())
+        self.run(self.lab.start())
+
+    @rule(index=some, commit=st.booleans(), what=st.sampled_from(["nothing", "send", "release", "cancel", "answer"]),
+          kind=kinds)  # fmt: skip
+    def crash_and_start(self, index: int, what: str, kind: str, *, commit: bool) -> None:
+        """The process dies while something is on its way into the store, which may or may not get there."""
+        open_tasks = [] if what in {"nothing", "send"} else [t for t in self.model.tasks.values() if not t.over]
+        task, inbound = self.pick(open_tasks, index), INBOUNDS[index % 2]
+        params = self.script(kind, **({"taskId": task.id} if task is not None and what == "answer" else {}))
+        self.lab.store.holding = True
+        if what == "send":
+            self.loop.create_task(self.deliver(inbound, params))
+        elif task is not None:
+            work = {"release": self.release_run, "cancel": self.cancel}.get(
+                what, lambda task: self.deliver(task.inbound, params)
+            )
+            self.loop.create_task(work(task))
+        self.run(self.lab.calm())
+        self.run(self.model.end_by_crash(task))
+        self.run(self.lab.crash(commit_held=commit))
+        self.faults.clear()
+        self.model.after_crash(inbound, str(params.message_id), task, committed=commit)
+        self.run(self.lab.start())
+
+
+EngineMachine.TestCase.settings = settings(
+    settings.get_profile(os.environ.get("A2AD_MACHINE", "machine")),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+TestEngine = EngineMachine.TestCase
