@@ -22,7 +22,10 @@ def configure(config: LogConfig) -> None:
     if config.format == "json":
         ending: list[Processor] = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        ending = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)]
+        # a plain traceback: richer ones show local variables, and so prompts and secrets
+        plain = structlog.dev.plain_traceback
+        colors = sys.stderr.isatty()
+        ending = [structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0, exception_formatter=plain)]
     structlog.configure(
         processors=[*shared, *ending],
         wrapper_class=structlog.make_filtering_bound_logger(level),

@@ -108,7 +108,9 @@ async def test_steps_take_effect_in_the_order_of_the_calls(store: SqliteStore, t
         task = task.copy()
         task.updated_at = number
         part = orjson.dumps([{"text": str(number)}])
-        writes.append(store.write(Change(task, WORKING, segments=[Segment(number, number, str(number), True, None, part)])))
+        writes.append(
+            store.write(Change(task, WORKING, segments=[Segment(number, number, str(number), True, None, part)]))
+        )
 
     assert await asyncio.gather(*writes) == [None] * 301
 

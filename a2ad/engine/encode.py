@@ -10,11 +10,15 @@ from typing import Any, NamedTuple
 import orjson
 from orjson import Fragment
 
+from a2ad.errors import ParseError
 from a2ad.executor import Text
 from a2ad.model import PartDict, TaskState, new_id, timestamp
 from a2ad.schemas.a2a import read_part
 from a2ad.schemas.protojson import Violations
+from a2ad.schemas.text import check_depth, check_finite
 from a2ad.store import TaskRow
+
+PART_FIELDS = frozenset({"text", "raw", "url", "data", "metadata", "filename", "mediaType"})
 
 
 class EncodedPart(NamedTuple):
@@ -36,24 +40,44 @@ def encode_parts(parts: Sequence[PartDict]) -> list[EncodedPart]:
         raise InvalidOutput(f"parts must be a list of part dicts, not {type(parts).__name__}")
     try:
         return [_encode_part(part, f"parts[{i}]") for i, part in enumerate(parts)]
-    except (TypeError, orjson.JSONEncodeError) as error:
+    except TypeError as error:
         raise InvalidOutput(f"a part cannot be written as JSON: {error}") from None
 
 
-def _encode_part(part: PartDict, path: str) -> EncodedPart:
+def _encode_part(part: object, path: str) -> EncodedPart:
     if type(part) is dict and len(part) == 1 and type(text := part.get("text")) is str:
         return EncodedPart(plain=True, body=orjson.dumps(text)[1:-1])
-    if isinstance(part, dict):
-        if isinstance(part.get("raw"), (bytes, bytearray)):
-            part = {**part, "raw": base64.b64encode(part["raw"]).decode()}
-        unknown = sorted(set(part) - {"text", "raw", "url", "data", "metadata", "filename", "mediaType"}, key=str)
-        if unknown:
-            raise InvalidOutput(f"{path} has unknown fields: {', '.join(map(str, unknown))}")
+    if not isinstance(part, Mapping):
+        raise InvalidOutput(f"{path} must be a dict, not {type(part).__name__}")
+    unknown = sorted(set(part) - PART_FIELDS, key=str)
+    if unknown:
+        raise InvalidOutput(f"{path} has unknown fields: {', '.join(map(str, unknown))}")
+    read = _read_part(part, path)
+    if len(read) == 1 and "text" in read:
+        return EncodedPart(plain=True, body=orjson.dumps(read["text"])[1:-1])
+    return EncodedPart(plain=False, body=orjson.dumps(read))
+
+
+def _read_part(part: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The part as the wire has it: checked as a client's would be, nulls dropped, `raw` in base64."""
+    given = dict(part)
+    if isinstance(given.get("metadata"), Mapping):
+        given["metadata"] = dict(given["metadata"])
+    if isinstance(given.get("raw"), (bytes, bytearray)):
+        given["raw"] = base64.b64encode(given["raw"]).decode()
     violations: Violations = []
-    read_part(part, path, violations)
+    try:
+        read = read_part(given, path, violations)
+        check_finite((read.get("data"), read.get("metadata")))
+    except (ParseError, RecursionError):
+        raise InvalidOutput(f"{path} is nested too deeply") from None
+    except ValueError as error:
+        raise InvalidOutput(f"{path} {error}") from None
     if violations:
         raise InvalidOutput("; ".join(f"{field} {text}" for field, text in violations))
-    return EncodedPart(plain=False, body=orjson.dumps(part))
+    if "raw" in read:
+        read["raw"] = base64.b64encode(read["raw"]).decode()
+    return read
 
 
 def join_parts(parts: Sequence[EncodedPart]) -> bytes:
@@ -78,8 +102,13 @@ def encode_metadata(metadata: Mapping[str, Any] | None) -> Fragment | None:
     if not isinstance(metadata, Mapping):
         raise InvalidOutput(f"metadata must be a mapping, not {type(metadata).__name__}")
     try:
-        return Fragment(orjson.dumps(dict(metadata)))
-    except (TypeError, orjson.JSONEncodeError) as error:
+        given = dict(metadata)
+        check_depth(given)
+        check_finite(given)
+        return Fragment(orjson.dumps(given))
+    except (ParseError, RecursionError):
+        raise InvalidOutput("metadata is nested too deeply") from None
+    except (TypeError, ValueError) as error:
         raise InvalidOutput(f"metadata cannot be written as JSON: {error}") from None
 
 

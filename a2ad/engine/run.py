@@ -108,6 +108,9 @@ class Run:
             await self.task.settle(*outcome)
         except InvalidOutput as error:
             await self.task.settle(TaskState.FAILED, f"The executor ended with a message that is not valid: {error}")
+        except Exception:
+            log.exception("run.end_failed", task_id=self.task.id)
+            await self.task.settle(TaskState.FAILED, "The executor's end could not be recorded")
 
     async def _drive(self, request: TaskRequest) -> Outcome:
         """Drive the generator to its end, and say what its end means."""
@@ -260,7 +263,7 @@ class Run:
         if isinstance(error, InvalidOutput):
             return Outcome(TaskState.FAILED, f"The executor yielded something that is not valid: {error}")
         log.error("run.failed", task_id=self.task.id, executor=self.task.row.executor, exc_info=error)
-        return Outcome(TaskState.FAILED, _printable(f"{error}") or type(error).__name__)
+        return Outcome(TaskState.FAILED, _told(error))
 
     async def insist(self, step: Callable[[], Awaitable[T]]) -> T:
         """What has to be durable before the run goes on is tried until the store takes it."""
@@ -315,6 +318,10 @@ def _question_parts(
     return parts
 
 
-def _printable(text: str) -> str:
-    """An exception's text may hold anything; a message holds Unicode."""
-    return text.encode(errors="replace").decode()
+def _told(error: BaseException) -> str:
+    """An exception's text, made Unicode; its name where it has none, or none that it can tell."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - a plugin's own code
+        text = ""
+    return text.encode(errors="replace").decode() or type(error).__name__

@@ -273,7 +273,9 @@ class LiveTask:
     def _next_row(self, state: TaskState, text: Text | None) -> tuple[TaskRow, AgentMessage | None]:
         if state not in TRANSITIONS[self.state]:
             raise RuntimeError(f"a task cannot go from {self.state} to {state}")
-        message = None if text is None or text == "" else encode_agent_message(text, self.row.context_id, self.row.id)
+        message = (
+            None if text is None or len(text) == 0 else encode_agent_message(text, self.row.context_id, self.row.id)
+        )
         now = max(now_ms(), self.row.updated_at)
         status = encode_status(state, now, message.body if message else None)
         row = self.row.copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -44,12 +45,25 @@ def check_depth(value: Any, limit: int = MAX_DEPTH) -> None:
     """Raise `ParseError` where `value` nests more than `limit` levels of arrays and objects."""
     if isinstance(value, dict):
         inner = value.values()
-    elif isinstance(value, list):
+    elif isinstance(value, (list, tuple)):
         inner = value  # type: ignore[assignment]
     else:
         return
     if limit == 0:
         raise ParseError("The request is nested too deeply")
     for item in inner:
-        if isinstance(item, (dict, list)):
+        if isinstance(item, (dict, list, tuple)):
             check_depth(item, limit - 1)
+
+
+def check_finite(value: Any) -> None:
+    """Raise `ValueError` for a NaN or an infinity, which JSON has not and orjson would write as null."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("has a number that is not finite")
+    elif isinstance(value, dict):
+        for item in value.values():
+            check_finite(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            check_finite(item)

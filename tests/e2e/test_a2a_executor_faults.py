@@ -54,6 +54,10 @@ class Odd(Executor):
             case "two contents": yield Artifact(parts=[{"text": "a", "url": "b"}])
             case "an unknown field": yield Artifact(parts=[{"text": "a", "kind": "text"}])
             case "a number as text": yield Artifact(parts=[{"text": 5}])
+            case "not a number": yield Artifact(parts=[{"data": [float("nan")]}])
+            case "nulls": yield Artifact(parts=[{"text": "fine", "url": None, "filename": None}])
+            case "an end without parts": yield Status(TaskState.COMPLETED, [])
+            case "a question without parts": raise InputRequired([])
             case "bad base64": yield Artifact(parts=[{"raw": "***"}])
             case "a set": yield Artifact(parts=[{"data": {1, 2}}])
             case "an object": yield Artifact(parts=[{"data": object()}])
@@ -158,7 +162,10 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     config = "[limits]\ncancel_grace_seconds = 0.3\n"
     started = DaemonProcess(tmp_path_factory.mktemp("faults"), plugin=PLUGIN, config=config)
     yield started
-    assert started.terminate() == 0
+    try:
+        assert started.terminate() == 0
+    finally:
+        started.kill()
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +245,7 @@ def test_an_outcome_is_told_as_the_executor_told_it(
         "an unknown field",
         "a number as text",
         "bad base64",
+        "not a number",
         "a set",
         "an object",
         "a huge number",
@@ -248,8 +256,6 @@ def test_an_outcome_is_told_as_the_executor_told_it(
         "no id",
         "bad metadata",
         "metadata of text",
-        "deep data",
-        "itself",
         "a bad state",
         "submitted",
         "a note of numbers",
@@ -266,6 +272,16 @@ def test_nonsense_fails_its_task_with_a_sentence_and_the_daemon_goes_on(
     assert state == "FAILED"
     assert parts[0]["text"]
     assert daemon.process.poll() is None
+
+
+@pytest.mark.parametrize("what", ["an end without parts", "a question without parts"])
+def test_no_message_without_parts_reaches_a_client(daemon: DaemonProcess, agent: str, what: str) -> None:
+    assert _run(daemon, agent, what)[1] != []
+
+
+def test_an_executors_null_is_an_absent_field_on_the_wire(daemon: DaemonProcess, agent: str) -> None:
+    task = daemon.send(agent, "nulls", metadata={"skill": "odd"})
+    assert task["artifacts"][0]["parts"] == [{"text": "fine"}]
 
 
 @pytest.mark.parametrize("skill", ["nogenerator", "noiterator", "raises"])
@@ -292,8 +308,18 @@ def test_a_threaded_executor_fails_alike(daemon: DaemonProcess, agent: str, what
     assert parts[0]["text"]
 
 
+@pytest.mark.parametrize("what", ["deep data", "itself"])
+def test_data_without_a_bottom_fails_its_task_and_does_not_stop_the_daemon(launch: Any, what: str) -> None:
+    own = launch(plugin=PLUGIN)
+    state, parts = _run(own, own.create_inbound(preset="odd"), what)
+    assert state == "FAILED"
+    assert parts[0]["text"]
+
+
 def test_the_log_has_the_traceback_that_the_client_has_not(daemon: DaemonProcess, agent: str) -> None:
     task = daemon.send(agent, "crash")
     until(lambda: task["id"] in daemon.log())
     assert "ZeroDivisionError" in daemon.log()
+    # what the executor had in its hands is none of the log's business
+    assert "secret_local_variable" not in daemon.log()
     assert error(daemon.rpc(agent, "CancelTask", {"id": task["id"]}))[0] == -32002

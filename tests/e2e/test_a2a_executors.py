@@ -118,8 +118,11 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     folder = tmp_path_factory.mktemp("executors")
     started = DaemonProcess(folder, plugin=PLUGIN, env={"GATES": str(folder)})
     yield started
-    assert started.terminate() == 0
-    assert (folder / "closed").exists()
+    try:
+        assert started.terminate() == 0
+        assert (folder / "closed").exists()
+    finally:
+        started.kill()
 
 
 @pytest.fixture(scope="module")

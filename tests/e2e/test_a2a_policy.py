@@ -10,7 +10,7 @@ from tests.lab import exchange, result, text_of, until
 PLUGIN = """
 import asyncio, json, os, time
 from pathlib import Path
-from a2ad import Deny, hookimpl
+from a2ad import Deny, Executor, Reply, hookimpl
 
 FOLDER = Path(os.environ["FOLDER"])
 
@@ -37,6 +37,23 @@ async def a2ad_inbound_task(decision):
     if decision.text == "wait":
         while not (FOLDER / "decide").exists():
             await asyncio.sleep(0.005)
+
+
+class Replying(Executor):
+    may_reply = True
+
+    async def execute(self, request):
+        yield Reply(parts=[{"text": "re"}])
+
+
+@hookimpl
+def a2ad_register_executors(register, config):
+    register("replying", Replying())
+
+
+@hookimpl
+def a2ad_register_presets(register, config):
+    register("replying", {"agent": "echo", "skills": [{"id": "replying", "executor": "replying"}]})
 
 
 @hookimpl
@@ -88,7 +105,10 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Any:
     config = "[limits]\ngate_seconds = 0.5\n"
     started = DaemonProcess(folder, plugin=plugins, config=config, env={"FOLDER": str(folder)})
     yield started
-    assert started.terminate() == 0
+    try:
+        assert started.terminate() == 0
+    finally:
+        started.kill()
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +162,19 @@ def test_what_nobody_denies_runs_once_it_is_decided(daemon: Any, agent: str) -> 
 
     (daemon.folder / "decide").touch()
     assert text_of(daemon.send(agent, "wait")) == "wait"
+
+
+def test_a_direct_answer_passes_a_gate_and_a_veto_makes_it_a_task(daemon: Any) -> None:
+    agent = daemon.create_inbound(preset="replying")
+    sent = {"role": "ROLE_USER", "parts": [{"text": "hello"}]}
+
+    answer = result(daemon.rpc(agent, "SendMessage", {"message": sent}))
+    frames = [e["result"] for _, e in daemon.stream(agent, "SendStreamingMessage", {"message": sent})]
+    assert [set(frame) for frame in (answer, *frames)] == [{"message"}, {"message"}]
+
+    denied = daemon.send(agent, "deny")
+    assert denied["status"]["state"] == "TASK_STATE_REJECTED"
+    assert result(daemon.rpc(agent, "ListTasks", {}))["totalSize"] == 1
 
 
 def test_a_gate_is_told_what_it_decides_about(daemon: Any, agent: str) -> None:

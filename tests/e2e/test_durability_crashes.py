@@ -130,6 +130,11 @@ def check_answer(load: Load, message_id: str) -> None:
         assert got == whole
 
 
+def brief(task: Any) -> Any:
+    """What a failure shows of a task."""
+    return task if isinstance(task, str) else (task["id"], task["status"], len(task.get("history", [])))
+
+
 async def check(daemon: DaemonProcess, load: Load, *, newest: int | None = None) -> None:
     """Nothing is stuck; what was answered (the newest of it, or all) is as it was answered."""
 
@@ -150,7 +155,8 @@ async def check(daemon: DaemonProcess, load: Load, *, newest: int | None = None)
         found = await asyncio.gather(*(get(task["id"]) for task in answered))
         accepted = list(load.accepted.values())[-newest if newest else 0 :]
         others = await asyncio.gather(*(get(task_id) for task_id in accepted))
-    assert [(is_now, was) for is_now, was in zip(found, answered, strict=True) if is_now != was] == []
+    changed = [(is_now, was) for is_now, was in zip(found, answered, strict=True) if is_now != was]
+    assert [(brief(is_now), brief(was)) for is_now, was in changed] == []
     assert [task for task in others if isinstance(task, str)] == []
     assert {task["status"]["state"] for task in others} <= {
         f"TASK_STATE_{state}" for state in ("COMPLETED", "FAILED", "CANCELED", "INPUT_REQUIRED")
