@@ -56,7 +56,11 @@ class DaemonProcess:
             )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
-        self.url = self._announced("a2ad listening on ")
+        try:
+            self.url = self._announced("a2ad listening on ")
+        except BaseException:
+            self.kill()
+            raise
         self.control = self.url
 
     def _read(self) -> None:

@@ -42,6 +42,8 @@ kinds = st.sampled_from(sorted(KINDS))
 #: which one of those that there are; always the same range, so that an example means the same whatever there is
 some = st.integers(0, 1000)
 passes = st.integers(0, 6)
+inbounds = st.sampled_from(["in", "in", "other"])
+contexts = st.sampled_from(["c1", "c1", "c2", ""])
 modes = st.sampled_from(["block", "stream", "immediate"])
 
 
@@ -143,15 +145,12 @@ class EngineMachine(RuleBasedStateMachine):
 
     # messages
 
-    @rule(kind=kinds, inbound=st.sampled_from(INBOUNDS), context=st.integers(0, 4), mode=modes,
+    @rule(kind=kinds, inbound=inbounds, context=contexts, mode=modes,
           skill=st.sampled_from(["chat", "chat", "resume"]), forbidden=st.integers(0, 3))  # fmt: skip
-    def send(self, kind: str, inbound: str, context: int, mode: str, skill: str, forbidden: int) -> None:
-        known = sorted({task.context for task in self.model.tasks.values()})
-        fields = {"contextId": f"c{context}"} if context else {}
-        if context == 4 and known:
-            fields["contextId"] = known[0]
+    def send(self, kind: str, inbound: str, context: str, mode: str, skill: str, forbidden: int) -> None:
+        fields = {"contextId": context} if context else {}
         params = self.script(kind, metadata={"skill": skill}, text="" if forbidden else "forbidden", **fields)
-        full = len(self.model.waiting) >= QUEUED and not self.model.would_run(inbound, fields.get("contextId", ""))
+        full = len(self.model.waiting) >= QUEUED and not self.model.would_run(inbound, context)
         before = self.model.content()
         try:
             accepted = self.run(self.deliver(inbound, params, mode))
@@ -181,9 +180,9 @@ class EngineMachine(RuleBasedStateMachine):
         assert self.model.content() == before
         self.take_in(accepted, task, mode)
 
-    @rule(kind=kinds, inbound=st.sampled_from(INBOUNDS), context=st.integers(0, 3), between=passes, mode=modes)
-    def send_two_copies_at_once(self, kind: str, inbound: str, context: int, between: int, mode: str) -> None:
-        fields = {"contextId": f"c{context}"} if context else {}
+    @rule(kind=kinds, inbound=inbounds, context=contexts, between=passes, mode=modes)
+    def send_two_copies_at_once(self, kind: str, inbound: str, context: str, between: int, mode: str) -> None:
+        fields = {"contextId": context} if context else {}
         params = self.script(kind, **fields)
         answers = self.run(self.both(self.deliver(inbound, params), self.deliver(inbound, params, mode), between))
         accepted = [answer for answer in answers if isinstance(answer, Accepted)]
@@ -302,6 +301,8 @@ class EngineMachine(RuleBasedStateMachine):
             assert not isinstance(answer, BaseException), answer
             self.canceled(task, answer)
         if other == "cancel":
+            if isinstance(beside, dict):
+                self.canceled(task, beside)
             late = bool(between) and isinstance(answers[1], TaskNotCancelable)
             assert late or type(answer) is type(beside)
 

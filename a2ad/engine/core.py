@@ -186,11 +186,8 @@ class Engine:
         Many at once are one: all of them get the canceled task.
         """
         task = await self.find(task_id, inbound_id)
-        if task.canceling is None:
-            while task.finishing:
-                await task.settled()
-            if task.state.terminal:
-                raise TaskNotCancelable
+        if task.state.terminal:
+            raise TaskNotCancelable
         await asyncio.shield(task.canceling or self._halt(task, TaskState.CANCELED))
         if task.state is not TaskState.CANCELED:
             raise TaskNotCancelable
@@ -309,15 +306,18 @@ class Engine:
 
     async def _do_halt(self, task: LiveTask, state: TaskState | None, text: str | None) -> None:
         try:
-            while task.finishing:
-                await task.settled()
+            await task.at_rest()
             if task.state.terminal:
                 return
+            # nothing is on its way any more, and up to the next await nobody else acts
             run = task.run
-            grace = self.limits.cancel_grace_seconds
-            if run is not None and not await run.stop(min(grace, STOP_GRACE) if self.stopping else grace):
-                self.abandon(run.work, task)
-            task.run = None
+            if run is None:
+                self._leave(task)  # or its turn would come while it is being recorded
+            else:
+                grace = self.limits.cancel_grace_seconds
+                if not await run.stop(min(grace, STOP_GRACE) if self.stopping else grace):
+                    self.abandon(run.work, task)
+                task.run = None
             if state is not None:
                 await task.settle(state, text)
             self._leave(task)

@@ -122,24 +122,30 @@ class Intake:
         )
         task.ticket = ticket
         body = encode_client_message(params.message, message_id, context_id, task_id)
+        engine.live[task_id] = task
         try:
             other = await task.create(
                 MessageRow(0, message_id, body, caller if params.message_id else None),
                 [file.sha256 for file in attachments],
             )
         except BaseException:
-            engine.scheduler.leave(ticket)
+            self._forget(task)
             raise
         if other is not None:
-            engine.scheduler.leave(ticket)
+            self._forget(task)
             return await self._repeat(other, stream=stream)
-        engine.live[task_id] = task
         reader = task.audience.follow(until_interrupted=True) if stream else None
         if not task.row.hidden:
             task.emit_task()
             engine.on_state(task)
         self._schedule(task, target, orjson.loads(body), attachments, has_slot=has_slot, gated=gated)
         return Accepted(task, reader)
+
+    def _forget(self, task: LiveTask) -> None:
+        """It was not recorded."""
+        assert task.ticket is not None
+        self._engine.scheduler.leave(task.ticket)
+        del self._engine.live[task.id]
 
     def _check_room(self, inbound_id: str, context_id: str) -> None:
         scheduler = self._engine.scheduler

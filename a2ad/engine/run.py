@@ -81,8 +81,7 @@ class Run:
         """Interrupt it, and wait for its end for `grace` seconds. False: it goes on, and counts no more."""
         self.stopping = True
         work = self.work
-        while self.task.saving is not None:
-            await asyncio.wait([self.task.saving])
+        await self.task.saved()
         work.cancel()
         done, _ = await asyncio.wait([work], timeout=grace)
         return bool(done)

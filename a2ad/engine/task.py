@@ -134,6 +134,19 @@ class LiveTask:
         if not self.settled_now:
             await self.audience.wait()
 
+    async def saved(self) -> None:
+        """Wait until nothing of it is on its way into the store."""
+        while self.saving is not None:
+            await asyncio.wait([self.saving])
+
+    async def at_rest(self) -> None:
+        """Wait until its outcome, if that is decided, and all else has reached the store. Raises `StoreUnavailable`."""
+        while self.finishing or self.saving is not None:
+            if self.saving is not None:
+                await self.saved()
+            else:
+                await self.audience.wait()
+
     # its stream
 
     def subscribe(self, *, last_event_id: int | None, until_interrupted: bool) -> Reader:
@@ -178,6 +191,7 @@ class LiveTask:
         self, state: TaskState, text: Text | None = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
         """Go to another state, durably, and tell everyone. Raises `InvalidOutput`, `StoreUnavailable`."""
+        await self.saved()
         row, message = self._next_row(state, text)
         encoded = encode_metadata(metadata)
         if encoded is not None and state.terminal:
@@ -307,8 +321,7 @@ class LiveTask:
 
     async def flush(self) -> None:
         """Write what has gathered behind. Raises `StoreUnavailable`; nothing of it is lost then."""
-        while self.saving is not None:
-            await asyncio.wait([self.saving])
+        await self.saved()
         if self.behind:
             await self.save(self.row.copy())
 
@@ -332,8 +345,7 @@ class LiveTask:
         attachments: Sequence[str] = (),
     ) -> str | None:
         """Make `row` and all that has gathered durable in one commit. The caller makes `row` what the task is."""
-        while self.saving is not None:
-            await asyncio.wait([self.saving])
+        await self.saved()
         gathered = self.artifacts.take_pending()
         held_messages, held_events = self._messages, self._events
         self._messages, self._events = [], []

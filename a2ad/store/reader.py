@@ -63,8 +63,8 @@ class Reader:
                 pairs.add((inbound_id, caller))
                 if query.state in {None, STATE_NUMBERS[state]}:
                     total += n
-        if query.context_id is not None or query.after is not None:
-            total = await self._count(query)
+        if pairs and (query.context_id is not None or query.after is not None):
+            total = await self._count(query, sorted(pairs))
         rows: list[TaskRow] = []
         if total and pairs:
             rows = [_row(row) for row in await self._page(query, sorted(pairs))]
@@ -82,10 +82,7 @@ class Reader:
         found: list[Any] = []
         for start in range(0, len(pairs), MAX_PAIRS):
             chosen = pairs[start : start + MAX_PAIRS]
-            term = (
-                f"SELECT * FROM (SELECT {COLUMNS} FROM tasks WHERE inbound_id = ? AND caller = ? AND hidden = 0 {where}"
-                f" {order} LIMIT {wanted})"
-            )
+            term = f"SELECT * FROM (SELECT {COLUMNS} FROM {where} {order} LIMIT {wanted})"
             sql = " UNION ALL ".join([term] * len(chosen))
             if len(chosen) > 1:
                 sql += f" {order} LIMIT {wanted}"
@@ -94,16 +91,15 @@ class Reader:
             found.sort(key=lambda row: (row[10], row[0]), reverse=True)
         return found[query.offset : wanted]
 
-    async def _count(self, query: TaskQuery) -> int:
+    async def _count(self, query: TaskQuery, pairs: Sequence[tuple[str, str]]) -> int:
         where, values = _filter(query, cursor=False)
-        if query.inbound_id:
-            where += " AND inbound_id = ?"
-            values.append(query.inbound_id)
-        if query.callers is not None:
-            where += f" AND caller IN ({', '.join('?' * len(query.callers))})"
-            values += query.callers
-        rows = await self._all(f"SELECT count(*) FROM tasks WHERE hidden = 0 {where}", values)
-        return int(rows[0][0])
+        total = 0
+        for start in range(0, len(pairs), MAX_PAIRS):
+            chosen = pairs[start : start + MAX_PAIRS]
+            sql = " UNION ALL ".join([f"SELECT count(*) FROM {where}"] * len(chosen))
+            rows = await self._all(sql, [value for pair in chosen for value in (*pair, *values)])
+            total += sum(row[0] for row in rows)
+        return total
 
     async def _complete(self, rows: Sequence[TaskRow], *, history: str, artifacts: bool) -> list[StoredTask]:
         marks, ids = ", ".join("?" * len(rows)), [row.id for row in rows]
@@ -186,20 +182,24 @@ class Reader:
 
 
 def _filter(query: TaskQuery, *, cursor: bool = True) -> tuple[str, list[Any]]:
-    clauses, values = [], list[Any]()
+    """The table with its condition, for one (inbound, caller), and the values that come after those two."""
+    clauses, values = ["inbound_id = ? AND caller = ? AND hidden = 0"], list[Any]()
+    table = "tasks"
     if query.state is not None:
-        clauses.append("AND state = ?")
+        clauses.append("state = ?")
         values.append(NUMBERS[query.state])
     if query.context_id is not None:
-        clauses.append("AND context_id = ?")
+        # a context has few tasks: better those than the order of all
+        table = "tasks INDEXED BY tasks_by_context"
+        clauses.append("context_id = ?")
         values.append(query.context_id)
     if query.after is not None:
-        clauses.append("AND updated_at >= ?")
+        clauses.append("updated_at >= ?")
         values.append(query.after)
     if cursor and query.cursor is not None:
-        clauses.append("AND (updated_at, id) < (?, ?)")
+        clauses.append("(updated_at, id) < (?, ?)")
         values += query.cursor
-    return " ".join(clauses), values
+    return f"{table} WHERE {' AND '.join(clauses)}", values
 
 
 def _row(row: Iterable[Any]) -> TaskRow:
