@@ -150,9 +150,7 @@ class PluginHost(Hooks):
                 if inspect.isclass(loaded):
                     loaded = loaded()
             self._admit(plugin, loaded)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - a plugin may fail in any way, sys.exit() included
+        except BaseException as error:  # noqa: BLE001 - in any way: sys.exit(), and a Ctrl-C that it raises itself
             self._fail(plugin, error)
 
     def _admit(self, plugin: _Plugin, loaded: object) -> None:
