@@ -26,10 +26,16 @@ class Audit:
 
     def record(self, kind: str, data: Mapping[str, Any]) -> None:
         """Log it, keep it, and tell the plugins that listen. A trail that cannot be kept stops nobody's work."""
+        data = {name: _text(value) if isinstance(value, str) else value for name, value in data.items()}
         log.info(kind, **data)
         written = asyncio.ensure_future(self._store.audit(now_ms(), kind, orjson.dumps(data)))
         written.add_done_callback(_tell_failure)
         self._host.emit(kind, data)
+
+
+def _text(value: str) -> str:
+    """What a client or a plugin brings may be no Unicode, and long."""
+    return value[:2000].encode(errors="replace").decode()
 
 
 def _tell_failure(written: asyncio.Future[None]) -> None:

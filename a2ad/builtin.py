@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from a2ad.agents.echo import EchoAgent
 from a2ad.config import Config
+from a2ad.errors import ConfigError
 from a2ad.executor import Preset
 from a2ad.executors.pool import SessionPool
 from a2ad.executors.session import SessionExecutor
 from a2ad.hookspecs import hookimpl
+from a2ad.plugins import PluginHost
 
 
 class Builtins:
@@ -31,6 +34,18 @@ def _echo(preset: Preset) -> EchoAgent:  # noqa: ARG001 - the factory's signatur
     return EchoAgent()
 
 
-def builtins(pool: SessionPool) -> list[tuple[str, object]]:
-    """Names and plugins, for `PluginHost.load`."""
-    return [("a2ad", Builtins(SessionExecutor(pool)))]
+def load_plugins(config: Config, *, log: Any = None) -> tuple[PluginHost, SessionPool]:
+    """The plugin host with everything loaded, the built-in plugin first; and the sessions of its executor."""
+    host = PluginHost(config, log=log)
+    pool = SessionPool(host=host, idle_seconds=config.limits.idle_session_seconds)
+    host.load([("a2ad", Builtins(SessionExecutor(pool)))])
+    return host, pool
+
+
+def check_store_scheme(config: Config, host: PluginHost) -> str:
+    """The scheme of `store.url`; raises `ConfigError` where nobody brings a store for it."""
+    scheme = config.store.url.partition(":")[0] or "sqlite"
+    if scheme != "sqlite" and scheme not in host.stores:
+        known = ", ".join(["sqlite", *host.stores])
+        raise ConfigError([f"no plugin brings a store for the scheme {scheme!r} of store.url; known: {known}"])
+    return scheme

@@ -14,11 +14,10 @@ import structlog
 from aiohttp import web
 
 from a2ad.audit import Audit
-from a2ad.builtin import builtins
+from a2ad.builtin import check_store_scheme, load_plugins
 from a2ad.config import Config
 from a2ad.engine import Engine
 from a2ad.errors import StartupError
-from a2ad.executors.pool import SessionPool
 from a2ad.inbound import InboundRegistry
 from a2ad.plugins import PluginHost
 from a2ad.retention import keep_retention
@@ -27,7 +26,6 @@ from a2ad.store.sqlite import open_sqlite
 from a2ad.web.a2a import A2AEndpoint
 from a2ad.web.actions import Actions
 from a2ad.web.control import BASE, ControlApi
-from a2ad.web.guard import control_refusal
 from a2ad.web.peers import Peers
 from a2ad.web.snapshot import Snapshots
 from a2ad.web.sse import Streams
@@ -48,28 +46,11 @@ class Daemon:
     control: ControlApi
     streams: Streams
 
-    def public_app(self, *, with_control: bool) -> web.Application:
-        """What A2A clients reach; with the control API where the two share a listener."""
-        app = web.Application()
-        if with_control:
-            self._add_control(app)
-        app.router.add_route("*", "/{path:.*}", self.endpoint.handle)
-        return app
-
-    def control_app(self) -> web.Application:
-        """What only this machine reaches, where it has a listener of its own."""
-        app = web.Application()
-        self._add_control(app)
-        app.router.add_route("*", "/{path:.*}", self._nothing_else)
-        return app
-
-    def _add_control(self, app: web.Application) -> None:
-        app.router.add_route("*", BASE, self.control.handle)
-        app.router.add_route("*", f"{BASE}/{{path:.*}}", self.control.handle)
-
-    async def _nothing_else(self, request: web.Request) -> web.StreamResponse:
-        refused = control_refusal(request, self.config.server.allowed_hosts) is not None
-        return web.json_response({"ok": False, "message": "there is nothing here"}, status=403 if refused else 404)
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """What A2A clients reach, and the control API, where the two share a listener."""
+        if request.path == BASE or request.path.startswith(f"{BASE}/"):
+            return await self.control.handle(request)
+        return await self.endpoint.handle(request)
 
 
 @asynccontextmanager
@@ -79,9 +60,7 @@ async def start(config: Config, *, control_apart: bool, listen_url: str) -> Asyn
     `listen_url` is where A2A clients reach it, as far as this machine can tell. Raises `StartupError`, `ConfigError`.
     """
     async with AsyncExitStack() as stack:
-        host = PluginHost(config)
-        pool = SessionPool(host=host, idle_seconds=config.limits.idle_session_seconds)
-        host.load(builtins(pool))
+        host, pool = load_plugins(config)
         host.check_presets()
         stack.push_async_callback(host.close)
 
@@ -134,12 +113,9 @@ async def _open_store(config: Config, host: PluginHost) -> Store:
         synchronous=config.store.synchronous,
         replay_frames=config.a2a.replay_frames,
     )
-    scheme = config.store.url.partition(":")[0]
-    if scheme in {"", "sqlite"}:
+    scheme = check_store_scheme(config, host)
+    if scheme == "sqlite":
         return await open_sqlite(settings)
-    if scheme not in host.stores:
-        known = ", ".join(["sqlite", *host.stores])
-        raise StartupError(f"no plugin brings a store for the scheme {scheme!r} of store.url; known: {known}")
     try:
         opened: Store = await host.stores[scheme](settings)
     except StartupError:

@@ -4,13 +4,15 @@
     ├── ProtocolError                     what an A2A client is told
     │   ├── ParseError                    -32700
     │   ├── InvalidRequest                -32600
+    │   │   └── BodyTooLarge, UnsupportedMediaType, HostRefused, RequestTimeout    413, 415, 403, 408
     │   ├── MethodNotFound                -32601
     │   ├── InvalidParams                 -32602  (names every field that is wrong)
     │   ├── InternalError                 -32603
-    │   │   ├── StoreUnavailable          the database did not take or give what it was asked
-    │   │   ├── ResourceExhausted         a limit is reached: 503, or 429 for the rate of one source
-    │   │   ├── Stopping                  the daemon is shutting down: 503
-    │   │   └── BodyTooLarge, UnsupportedMediaType, HostRefused, RequestTimeout    413, 415, 403, 408
+    │   │   ├── StoreUnavailable          the database did not take or give what it was asked: try again
+    │   │   ├── StoreRefused              it would be in vain to try again
+    │   │   ├── ResourceExhausted         a limit is reached: 503
+    │   │   │   └── RateLimited           for the rate of one source: 429
+    │   │   └── Stopping                  the daemon is shutting down: 503
     │   ├── TaskNotFound                  -32001
     │   ├── TaskNotCancelable             -32002
     │   ├── PushNotificationNotSupported  -32003
@@ -110,6 +112,11 @@ class StoreUnavailable(InternalError):
     default = "The task store does not answer; try again"
 
 
+class StoreRefused(InternalError):
+    reason = "STORE_REFUSED"
+    default = "The task store refused what it was given"
+
+
 class ResourceExhausted(InternalError):
     reason = "RESOURCE_EXHAUSTED"
     status = 503
@@ -127,29 +134,25 @@ class Stopping(InternalError):
     default = "The daemon is stopping; what was recorded is kept and goes on at the next start"
 
 
-class BodyTooLarge(InternalError):
-    code = -32600
+class BodyTooLarge(InvalidRequest):
     reason = "REQUEST_TOO_LARGE"
     status = 413
     default = "The request body is too large"
 
 
-class UnsupportedMediaType(InternalError):
-    code = -32600
+class UnsupportedMediaType(InvalidRequest):
     reason = "UNSUPPORTED_MEDIA_TYPE"
     status = 415
     default = "Content-Type must be application/json or application/a2a+json"
 
 
-class HostRefused(InternalError):
-    code = -32600
+class HostRefused(InvalidRequest):
     reason = "HOST_REFUSED"
     status = 403
     default = "This Host is not one of the daemon's names"
 
 
-class RequestTimeout(InternalError):
-    code = -32600
+class RequestTimeout(InvalidRequest):
     reason = "REQUEST_TIMEOUT"
     status = 408
     default = "The request body did not arrive in time"

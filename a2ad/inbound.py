@@ -39,6 +39,8 @@ class Inbound:
             self._env_token = read_secret(record.auth_token_env)
             if not self._env_token:
                 self.error = f"the variable {record.auth_token_env} is not set: the agent is not served without it"
+            elif not _TOKEN.fullmatch(self._env_token):
+                self.error = f"the variable {record.auth_token_env} holds no token that an HTTP header can carry"
 
     @property
     def id(self) -> str:
@@ -73,15 +75,13 @@ class Inbound:
             return ANONYMOUS
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token:
+        if scheme.lower() != "bearer" or not _TOKEN.fullmatch(token):
             return None
         if self.record.token_hash is not None:
             salt = self.record.token_hash[:_SALT]
             known = hmac.compare_digest(hash_token(token, salt), self.record.token_hash)
         else:
-            known = bool(self._env_token) and hmac.compare_digest(
-                token.encode(errors="replace"), (self._env_token or "").encode()
-            )
+            known = bool(self._env_token) and hmac.compare_digest(token, self._env_token or "")
         return TOKEN if known else None
 
 
@@ -207,14 +207,14 @@ def read_secret(name: str) -> str | None:
     if folder and "/" not in name:
         try:
             return (Path(folder) / name).read_text().strip()
-        except (OSError, UnicodeDecodeError):
+        except (OSError, ValueError):
             pass
-    return os.environ.get(name)
+    return os.environ.get(name, "").strip() or None
 
 
 def hash_token(token: str, salt: bytes) -> bytes:
     """The salt, and behind it the hash. Tokens are random: a slow hash would only slow down the daemon."""
-    return salt + hashlib.blake2b(token.encode(errors="replace"), salt=salt, digest_size=32).digest()
+    return salt + hashlib.blake2b(token.encode(), salt=salt, digest_size=32).digest()
 
 
 def _slug(name: str) -> str:

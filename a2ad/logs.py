@@ -6,7 +6,7 @@ import logging
 import sys
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
 from a2ad.config import LogConfig
 
@@ -18,11 +18,13 @@ def configure(config: LogConfig) -> None:
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _printable,
     ]
     if config.format == "json":
-        ending: list[Processor] = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        ending: list[Processor] = [structlog.processors.JSONRenderer()]
     else:
-        # a plain traceback: richer ones show local variables, and so prompts and secrets
+        # tracebacks are plain text by then: richer ones show local variables, and so prompts and secrets
         plain = structlog.dev.plain_traceback
         colors = sys.stderr.isatty()
         ending = [structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0, exception_formatter=plain)]
@@ -41,3 +43,19 @@ def configure(config: LogConfig) -> None:
     )
     logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
+
+
+#: control characters, line separators and what turns the direction of writing: not for a terminal
+_HARMFUL = {
+    code: f"\\u{code:04x}"
+    for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
+_HARMFUL_BUT_LINES = {code: text for code, text in _HARMFUL.items() if chr(code) not in "\n\t"}
+
+
+def _printable(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """What comes from outside may hold anything; a line of the log holds what can be shown. A traceback has lines."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = value.translate(_HARMFUL_BUT_LINES if name == "exception" else _HARMFUL)
+    return event

@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from a2ad.engine import Engine
-from a2ad.engine.intake import context_dir
+from a2ad.engine.workdirs import context_dir
 from a2ad.errors import StoreUnavailable
 from a2ad.model import now_ms
 
@@ -57,7 +57,13 @@ async def _drop_unused_files(engine: Engine, *, fresh: float) -> None:
     for start in range(0, len(files), FILES):
         group = {file.name: file for file in files[start : start + FILES]}
         for digest in await engine.store.unused_attachments(list(group)):
-            group[digest].unlink(missing_ok=True)
+            await asyncio.to_thread(_unlink_old, group[digest], time.time() - fresh)
+
+
+def _unlink_old(file: Path, before: float) -> None:
+    # it may have come into use again since it was looked up: then it was touched
+    if file.stat().st_mtime < before:
+        file.unlink()
 
 
 def _older_files(folder: Path, before: float) -> list[Path]:

@@ -7,10 +7,11 @@ import fcntl
 import os
 import signal
 import socket
-import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import structlog
 from aiohttp import web
@@ -18,13 +19,19 @@ from aiohttp import web
 from a2ad.config import Address, Config
 from a2ad.daemon import Daemon, start
 from a2ad.errors import ActionFailed, StartupError
+from a2ad.web.server import HttpServer
+from a2ad.web.sse import SEND_SECONDS
 
 BACKLOG = 1024
 #: an idle connection is closed after this many seconds
 KEEPALIVE_SECONDS = 75
 #: what is left of the connections when everything else has ended
 CONNECTION_SECONDS = 2.0
+#: how much longer than `limits.shutdown_seconds` the end may take, in seconds
+OVERTIME_SECONDS = 8.0
 DEMO = "demo"
+
+Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 log = structlog.get_logger()
 
@@ -58,6 +65,9 @@ def bind(address: Address) -> socket.socket:
         raise StartupError(f"cannot listen on {address}: {error.strerror or error}") from None
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT") and family in {socket.AF_INET, socket.AF_INET6}:
+            # its connections inherit it: the kernel ends one whose client takes nothing of what was sent
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SEND_SECONDS * 1000)
         sock.bind(where)
         sock.setblocking(False)
     except OSError as error:
@@ -71,28 +81,29 @@ def url_of(sock: socket.socket) -> str:
     return f"http://{Address(host, port)}"
 
 
-async def serve(config: Config, *, demo: bool, announce: Callable[[str], None]) -> bool:
+async def serve(config: Config, *, demo: bool, announce: Callable[[str], None]) -> None:
     """Run until SIGTERM or SIGINT. `announce` gets the lines for the one who started it.
 
-    Returns whether everything has ended; what did not was abandoned. Raises `StartupError`, `ConfigError`.
+    What does not heed its end is left behind: the process has to be ended then. Raises `StartupError`, `ConfigError`.
     """
-    stop = _stop_signals()
+    stop = _stop_signals(config.limits.shutdown_seconds + OVERTIME_SECONDS)
     control_address = config.control_address()
     sockets = [bind(config.listen_address())]
-    runners: list[web.AppRunner] = []
+    runners: list[web.ServerRunner] = []
     try:
         listen_url = url_of(sockets[0])
         if control_address is not None:
             sockets.append(bind(control_address))
         async with start(config, control_apart=control_address is not None, listen_url=listen_url) as daemon:
-            runners.append(await _listen(daemon.public_app(with_control=control_address is None), sockets[0]))
-            if control_address is not None:
-                runners.append(await _listen(daemon.control_app(), sockets[1]))
+            shared = control_address is None
+            runners.append(await _listen(daemon.answer if shared else daemon.endpoint.handle, sockets[0]))
+            if not shared:
+                runners.append(await _listen(daemon.control.handle, sockets[1]))
             await _ready(daemon, sockets, announce, demo=demo)
-            log.info("daemon.stopping", signal=signal.Signals(await stop).name)
+            number = await stop
+            log.info("daemon.stopping", signal=signal.Signals(number).name, runs=daemon.engine.scheduler.running)
             await _stop(daemon, runners)
         log.info("daemon.stopped")
-        return not daemon.engine.abandoned
     finally:
         for sock in sockets:
             sock.close()
@@ -107,37 +118,49 @@ async def _ready(daemon: Daemon, sockets: list[socket.socket], announce: Callabl
     await daemon.host.startup(daemon)
 
 
-async def _stop(daemon: Daemon, runners: list[web.AppRunner]) -> None:
+async def _stop(daemon: Daemon, runners: list[web.ServerRunner]) -> None:
     """No new connections and no new work; streams told, runs ended or settled; then the connections closed."""
     for runner in runners:
         for site in list(runner.sites):
             await site.stop()
-    await daemon.host.shutdown(daemon)
-    await daemon.engine.stop()
+    await asyncio.gather(daemon.host.shutdown(daemon), daemon.engine.stop())
     daemon.control.stop()
     await asyncio.gather(*(runner.cleanup() for runner in runners))
 
 
-def _stop_signals() -> asyncio.Future[int]:
-    """The first signal asks for an end in order; the second one ends the process as it is."""
+def _stop_signals(seconds: float) -> asyncio.Future[int]:
+    """The first signal asks for an end in order; the second one ends the process as it is, and so does a thread once
+    the end takes longer than `seconds`.
+
+    The handlers are Python's, not the loop's: they run where a plugin holds up the loop, too.
+    """
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[int] = loop.create_future()
+    signals: list[int] = []
 
-    def on_signal(number: int) -> None:
-        if stop.done():
-            sys.stderr.flush()
-            os._exit(128 + number)
-        stop.set_result(number)
+    def on_signal(number: int, _frame: object) -> None:
+        signals.append(number)
+        if len(signals) > 1:
+            _end_now(128 + number)
+        loop.call_soon_threadsafe(stop.set_result, number)
+        overtime = threading.Timer(seconds, _end_now, (1,))
+        overtime.daemon = True
+        overtime.start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
+        signal.signal(number, on_signal)
     return stop
 
 
-async def _listen(app: web.Application, sock: socket.socket) -> web.AppRunner:
-    runner = web.AppRunner(
-        app, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS, shutdown_timeout=CONNECTION_SECONDS
-    )
+def _end_now(status: int) -> None:
+    """What is not settled is settled at the next start."""
+    os.write(2, b"a2ad: ended before everything had stopped\n")
+    os._exit(status)
+
+
+async def _listen(handler: Handler, sock: socket.socket) -> web.ServerRunner:
+    server = HttpServer(handler, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS)
+    runner = web.ServerRunner(server, shutdown_timeout=CONNECTION_SECONDS)
     await runner.setup()
     await web.SockSite(runner, sock, backlog=BACKLOG).start()
     return runner

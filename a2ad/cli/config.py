@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from a2ad.cli.options import common_options, config_option, load_or_exit
-from a2ad.config import flatten
+from a2ad.config import Config, flatten
+from a2ad.errors import ConfigError
 
 _WIDEST = 60  # columns; past it an origin stands where its own row ends
 
@@ -42,8 +43,28 @@ def config(
 def check(group_file: Path | None, config_file: Path | None) -> None:
     """Say whether the configuration is valid, or everything that is wrong with it."""
     loaded = load_or_exit(config_file or group_file)
+    problems = _problems(loaded.config)
+    for problem in problems:
+        click.echo(_printable(f"a2ad: {problem}"), err=True)
+    if problems:
+        raise SystemExit(1)
     files = ", ".join(str(path) for path in loaded.files)
     click.echo(_printable(f"configuration is valid ({files or 'no file'})"))
+
+
+def _problems(config: Config) -> list[str]:
+    """What only the plugins can tell: presets and a store that nobody brings."""
+    from a2ad.builtin import check_store_scheme
+    from a2ad.cli.plugins import load_quietly
+
+    host = load_quietly(config)
+    problems: list[str] = []
+    for ask in (host.check_presets, lambda: check_store_scheme(config, host)):
+        try:
+            ask()
+        except ConfigError as error:
+            problems += error.problems
+    return problems
 
 
 def _shown(value: Any) -> str:

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import click
 import structlog
 
+from a2ad.builtin import load_plugins
 from a2ad.cli.client import SNAPSHOT, NoDaemon, control_url, get_json, url_option
 from a2ad.cli.options import config_option, load_or_exit
 from a2ad.config import Config, load
@@ -41,11 +42,13 @@ def plugins(url: str | None, config_file: Path | None, plugins_dir: tuple[Path, 
     address = control_url(config, url)
     try:
         rows = _ask(address)
+        ignored = "; --plugins-dir is not asked" if plugins_dir else ""
+        click.echo(f"a2ad: the plugins of the daemon at {address}{ignored}", err=True)
     except NoDaemon:
         if url:
             raise
         click.echo(f"a2ad: no daemon answered at {address}; this is what it would load", err=True)
-        rows = [plugin.to_json() for plugin in _load_quietly(config).plugins]
+        rows = [plugin.to_json() for plugin in load_quietly(config).plugins]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     else:
@@ -63,7 +66,7 @@ def register_plugin_commands(group: click.Group) -> None:
         config = load(environ=os.environ).config
     except (ConfigError, OSError):
         return
-    host = _load_quietly(config)
+    host = load_quietly(config)
     with redirect_stdout(sys.stderr):
         host.register_commands(group)
 
@@ -76,12 +79,13 @@ def _ask(address: str) -> Sequence[Mapping[str, Any]]:
     return rows
 
 
-def _load_quietly(config: Config) -> PluginHost:
-    # The rows say what failed; and what a plugin prints must not get into a command's output.
+def load_quietly(config: Config) -> PluginHost:
+    """What the daemon would load. Its rows say what failed; and nothing that a plugin prints gets into the output."""
     log = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    host = PluginHost(config, log=log)
     with redirect_stdout(sys.stderr):
-        host.load(())
+        host, _ = load_plugins(config, log=log)
+        with suppress(ConfigError):  # a configured preset's: `a2ad config check` says so
+            host.check_presets()
     return host
 
 

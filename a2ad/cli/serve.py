@@ -12,9 +12,6 @@ import click
 from a2ad.cli.options import common_options, load_or_exit
 from a2ad.config import Config
 
-#: what is left on the loop at the end may take this long to end, in seconds
-LEFTOVER_SECONDS = 1.0
-
 
 @click.command()
 @common_options
@@ -32,12 +29,12 @@ def serve(
     *,
     demo: bool,
 ) -> None:
-    r"""Publish agents as A2A servers until SIGTERM or Ctrl-C; a second one ends at once.
+    """Publish agents as A2A servers until SIGTERM or Ctrl-C; a second one ends at once.
 
     \b
     a2ad serve --demo
     a2ad serve --listen 127.0.0.1:0 --state-dir ./state --plugins-dir ./plugins
-    """
+    """  # noqa: D301 - click's own mark for lines that are to stay as they are
     loaded = load_or_exit(
         config_file,
         state_dir=state_dir,
@@ -53,31 +50,41 @@ def serve(
     configure(loaded.config.log)
     try:
         with locked(loaded.config.state_dir):
-            _run(loaded.config, demo=demo)
+            status = _run(loaded.config, demo=demo)
     except (StartupError, ConfigError) as error:
         for line in error.problems if isinstance(error, ConfigError) else [str(error)]:
             click.echo(f"a2ad: {line}", err=True)
-        raise SystemExit(1) from None
+        status = 1
+    _leave(status)
 
 
-def _run(config: Config, *, demo: bool) -> None:
-    """Run the loop by hand: `asyncio.run` would wait for ever for code that does not heed its cancellation."""
+def _run(config: Config, *, demo: bool) -> int:
+    """Run the loop by hand. What a plugin's own asyncio tasks raise, SystemExit too, must not end it; and
+    `asyncio.run` would wait for ever for code that does not heed its cancellation.
+    """
+    import structlog
+
     from a2ad.service import serve as serve_until_stopped
 
     loop = _new_event_loop()
     asyncio.set_event_loop(loop)
-    ended = loop.run_until_complete(serve_until_stopped(config, demo=demo, announce=_announce))
-    leftover = asyncio.all_tasks(loop)
-    for task in leftover:
-        task.cancel()
-    if leftover:
-        _, pending = loop.run_until_complete(asyncio.wait(leftover, timeout=LEFTOVER_SECONDS))
-        ended = ended and not pending
-    if not ended:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
-    loop.close()
+    daemon = loop.create_task(serve_until_stopped(config, demo=demo, announce=_announce))
+    while True:
+        try:
+            loop.run_until_complete(daemon)
+            break
+        except (SystemExit, KeyboardInterrupt) as error:
+            if daemon.done():
+                raise
+            structlog.get_logger().error("plugin.tried_to_exit", error=repr(error))
+    return 0
+
+
+def _leave(status: int) -> None:
+    """End the process now: a plugin's threads must not keep it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:

@@ -85,6 +85,7 @@ class LimitsConfig:
     subscribers_per_task: int = _key(1000, keys.Whole(1))
     attachments: int = _key(20, keys.Whole(0))
     attachment_bytes: int = _key(10_485_760, keys.Whole(0))
+    task_bytes: int = _key(268_435_456, keys.Whole(1))
     cancel_grace_seconds: float = _key(5, keys.Amount())
     shutdown_seconds: float = _key(10, keys.Amount())
     gate_seconds: float = _key(5, keys.Amount(positive=True))

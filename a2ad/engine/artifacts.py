@@ -102,7 +102,10 @@ class Artifacts:
         parts = encode_parts(artifact.parts)
         # a last chunk may have nothing more to say, but the wire wants a part
         parts = parts or [EncodedPart(plain=True, body=b"")]
-        append = bool(artifact.append) and artifact_id in self._parts
+        known = artifact_id in self._parts
+        append = bool(artifact.append) and known
+        if known and not append:
+            self._pending = [held for held in self._pending if held.artifact_id != artifact_id]
         self._merge(artifact_id, head, parts, append=append)
         self._remember(artifact_id, head, parts, append=append)
         if not frame:
@@ -131,8 +134,6 @@ class Artifacts:
         if append and pending and pending[-1].artifact_id == artifact_id:
             current = pending[-1]
         else:
-            if not append:
-                self._pending = pending = [held for held in pending if held.artifact_id != artifact_id]
             current = _Pending(artifact_id, replace=not append)
             pending.append(current)
         if head:

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import os
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,16 @@ async def keep_attachments(message: Mapping[str, Any], limits: LimitsConfig, sta
     ]
     if violations:
         raise InvalidParams(violations)
+    return await kept_attachments(message, state_dir)
+
+
+async def kept_attachments(message: Mapping[str, Any], state_dir: Path) -> tuple[Attachment, ...]:
+    """As `keep_attachments`, for a message that was accepted once: no limit is asked again."""
+    parts = [part for part in message["parts"] if "raw" in part]
+    if not parts:
+        return ()
     try:
-        return await asyncio.to_thread(_keep, [part for _, part in raw], state_dir / "attachments")
+        return await asyncio.to_thread(_keep, parts, state_dir / "attachments")
     except OSError as error:
         raise StoreUnavailable(f"The attachments could not be stored: {error.strerror}") from None
 
@@ -49,14 +58,23 @@ def _keep(parts: list[Mapping[str, Any]], folder: Path) -> tuple[Attachment, ...
         try:
             os.utime(path)  # in use again: `retention` leaves what is fresh alone
         except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            scratch = path.with_name(f"{digest}.{os.getpid()}.{number}.new")
-            scratch.touch(mode=0o600)
-            scratch.write_bytes(data)
-            scratch.replace(path)
+            _write(path, data)
         media_type = part.get("mediaType") or "application/octet-stream"
         kept.append(Attachment(safe_name(part.get("filename"), number), media_type, path, len(data), digest))
     return tuple(kept)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """All of it, or nothing: readable by the daemon's user alone."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix="new-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        Path(scratch).replace(path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
 
 
 def safe_name(name: str | None, number: int) -> str:

@@ -25,6 +25,8 @@ class EndedCache:
         self._capacity = capacity
         self._tasks: OrderedDict[str, Encoded] = OrderedDict()
         self._size = 0
+        #: changes whenever tasks are deleted from the store: what was read before is not put in after
+        self.generation = 0
 
     def get(self, task_id: str) -> Encoded | None:
         held = self._tasks.get(task_id)
@@ -46,8 +48,10 @@ class EndedCache:
     def clear(self) -> None:
         self._tasks.clear()
         self._size = 0
+        self.generation += 1
 
     def drop_inbound(self, inbound_id: str) -> None:
         """Forget the tasks of an inbound that is being removed."""
+        self.generation += 1
         for task_id in [key for key, task in self._tasks.items() if task.inbound_id == inbound_id]:
             self._drop(task_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,8 +21,9 @@ from a2ad.engine.pages import Page, list_tasks
 from a2ad.engine.run import Run
 from a2ad.engine.schedule import Scheduler
 from a2ad.engine.task import LiveTask
+from a2ad.engine.threads import ThreadedGenerator
 from a2ad.engine.watchdog import Watchdog
-from a2ad.errors import Stopping, TaskNotCancelable, TaskNotFound, UnsupportedOperation
+from a2ad.errors import Stopping, StoreUnavailable, TaskNotCancelable, TaskNotFound, UnsupportedOperation
 from a2ad.model import TaskState
 from a2ad.plugins import PluginHost
 from a2ad.schemas.a2a import ListTasksParams, SendMessageParams
@@ -31,6 +32,9 @@ from a2ad.store import Store, StoredTask, TaskRow
 TICK_SECONDS = 0.25
 #: how long a run that was told to end at shutdown may still take, in seconds, at most
 STOP_GRACE = 1.0
+STOP_POLL = 0.02
+#: how long the start waits for the store to take what it settles, in seconds
+SETTLE_SECONDS = 10.0
 STOPPED = "The daemon stopped while the task ran"
 
 log = structlog.get_logger()
@@ -40,6 +44,10 @@ class Directory(Protocol):
     """Where the engine finds what a task's inbound is, when it is not called by one (at start-up)."""
 
     def target(self, inbound_id: str) -> Target | None: ...
+
+
+def _works(task: LiveTask) -> bool:
+    return task.run is not None and not task.run.asking.active
 
 
 class Engine:
@@ -63,6 +71,12 @@ class Engine:
         self.live: dict[str, LiveTask] = {}
         self.scheduler = Scheduler(runs=limits.runs, runs_per_inbound=limits.runs_per_inbound, queued=limits.queued)
         self.stopping = False
+        #: messages that are being taken in
+        self.submitting = 0
+        #: inbounds that are being removed
+        self.closed: set[str] = set()
+        #: threads of canceled runs that have not come back
+        self.stuck_threads: set[ThreadedGenerator] = set()
         #: steps of generators that did not end when they were told to
         self.abandoned: set[asyncio.Future[Any]] = set()
         self.ended = EndedCache()
@@ -92,32 +106,38 @@ class Engine:
                 text = STOPPED if target is not None else "The task's inbound is not there any more"
                 settling.append(self.spawn(task.settle(TaskState.FAILED, text)))
         if settling:
-            await asyncio.wait(settling)
+            await asyncio.wait(settling, timeout=SETTLE_SECONDS)
 
     async def stop(self) -> None:
         """Take no new work; let what runs end within `limits.shutdown_seconds`, and settle the rest."""
         self.stopping = True
         self.scheduler.stopped = True
+        end = asyncio.get_running_loop().time() + self.limits.shutdown_seconds
+        await self._until(lambda: not self.submitting, end)
         for task in list(self.live.values()):
-            if task.run is None or task.run.asking:
+            if task.run is None or task.run.asking.active:
                 self._tell_stopping(task)
-        runs = {task.run.work for task in self.live.values() if task.run is not None and not task.run.asking}
-        if runs:
-            await asyncio.wait(runs, timeout=self.limits.shutdown_seconds)
+        await self._until(lambda: not any(_works(task) for task in self.live.values()), end)
         halting = [self._halt_at_stop(task) for task in list(self.live.values()) if task.run is not None]
         halting += [task.canceling for task in self.live.values() if task.canceling is not None]
         if halting:
             await asyncio.wait(halting, timeout=STOP_GRACE + 1)
         for task in list(self.live.values()):
             self._tell_stopping(task)
-        await self.behind.finish()
+        await asyncio.wait([self.spawn(self.behind.finish())], timeout=STOP_GRACE)
         if self._ticker is not None:
             self._ticker.cancel()
         self._watchdog.stop()
 
+    @staticmethod
+    async def _until(condition: Callable[[], bool], end: float) -> None:
+        loop = asyncio.get_running_loop()
+        while not condition() and loop.time() < end:  # noqa: ASYNC110 - many things end here, each in its own way
+            await asyncio.sleep(STOP_POLL)
+
     def _halt_at_stop(self, task: LiveTask) -> asyncio.Task[None]:
         assert task.run is not None
-        if task.run.asking or task.run.executor.can_resume:
+        if task.run.asking.active or task.run.executor.can_resume:
             return self._halt(task, None)
         return self._halt(task, TaskState.FAILED, STOPPED)
 
@@ -131,7 +151,11 @@ class Engine:
         self, target: Target, params: SendMessageParams, *, caller: str, peer: str, stream: bool = False
     ) -> Accepted:
         """Take a message in: a new task, an answer to one, or a repetition (`intake`)."""
-        return await self._intake.submit(target, params, caller=caller, peer=peer, stream=stream)
+        self.submitting += 1
+        try:
+            return await self._intake.submit(target, params, caller=caller, peer=peer, stream=stream)
+        finally:
+            self.submitting -= 1
 
     async def find(self, task_id: str, inbound_id: str | None = None) -> LiveTask:
         """The task, of this inbound where one is named; loaded where it is not in memory. Raises `TaskNotFound`."""
@@ -157,9 +181,10 @@ class Engine:
             if held.inbound_id != inbound_id:
                 raise TaskNotFound
             return held.body
+        generation = self.ended.generation
         view = await self.view(task_id, inbound_id)
         body = view.encode(history_length)
-        if view.row.state.terminal and history_length is None:
+        if view.row.state.terminal and history_length is None and generation == self.ended.generation:
             self.ended.put(task_id, Encoded(inbound_id, body))
         return body
 
@@ -185,11 +210,15 @@ class Engine:
 
         Many at once are one: all of them get the canceled task.
         """
-        task = await self.find(task_id, inbound_id)
-        if task.state.terminal:
-            raise TaskNotCancelable
-        await asyncio.shield(task.canceling or self._halt(task, TaskState.CANCELED))
-        if task.state is not TaskState.CANCELED:
+        return await self.cancel_task(await self.find(task_id, inbound_id))
+
+    async def cancel_task(self, task: LiveTask) -> LiveTask:
+        """As `cancel`, for a task that is at hand, a hidden one too."""
+        ended = task.state.terminal
+        while not task.state.terminal:
+            # one that only lets go of its run, at shutdown or past `ask_seconds`, may be under way: then once more
+            await asyncio.shield(task.canceling or self._halt(task, TaskState.CANCELED))
+        if ended or task.row.state is not TaskState.CANCELED:
             raise TaskNotCancelable
         return task
 
@@ -202,6 +231,7 @@ class Engine:
             self.store,
             bound=self.limits.stream_buffer_bytes,
             replay=self._replay_frames,
+            max_bytes=self.limits.task_bytes,
             on_state=self.on_state,
         )
 
@@ -213,6 +243,9 @@ class Engine:
             if loading is None:
                 loading = self._loading[task_id] = asyncio.create_task(self._load(task_id))
             task = await asyncio.shield(loading)
+            if task is not None and not task.state.terminal:
+                # those who wait for it act in this very step: it must be the one that others find
+                task = self.live.setdefault(task_id, task)
         return None if task is None or (task.row.hidden and not hidden) else task
 
     async def _load(self, task_id: str) -> LiveTask | None:
@@ -223,9 +256,7 @@ class Engine:
             task = self.adopt(stored.row)
             ended = stored.row.state.terminal
             task.restore(stored, () if ended else await self.store.status_events(task_id, 0))
-            if not ended:
-                self.live[task_id] = task
-            return task
+            return task if ended else self.live.setdefault(task_id, task)
         finally:
             del self._loading[task_id]
 
@@ -236,7 +267,14 @@ class Engine:
             self.behind.discard(task)
 
     async def forget_inbound(self, inbound_id: str) -> None:
-        """Delete all tasks of an inbound; those that run have to be canceled first."""
+        """Cancel and delete all tasks of an inbound, and take no more for it. Raises `StoreUnavailable`."""
+        self.closed.add(inbound_id)
+        mine = [task for task in self.live.values() if task.row.inbound_id == inbound_id]
+        outcomes = await asyncio.gather(*(self.cancel_task(task) for task in mine), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, StoreUnavailable):
+                self.closed.discard(inbound_id)
+                raise outcome
         await self.store.delete_tasks(inbound_id)
         self.ended.drop_inbound(inbound_id)
         for task in [task for task in self.live.values() if task.row.inbound_id == inbound_id]:
@@ -255,37 +293,15 @@ class Engine:
     def run_ended(self, run: Run) -> None:
         """Its outcome is recorded."""
         task = run.task
-        task.run = None
-        self._leave(task)
-        self.release(task)
+        run.asking.close()
+        if task.run is run:
+            task.run = None
+            self._leave(task)
+            self.release(task)
 
     def _leave(self, task: LiveTask) -> None:
         if task.ticket is not None:
             self.scheduler.leave(task.ticket)
-
-    def pause(self, run: Run) -> None:
-        """It waits for an answer: others may have its slot and its context."""
-        self._leave(run.task)
-
-    async def resume_unanswered(self, run: Run) -> None:
-        """Nobody answered in the time the executor gave: it works on, as soon as it has a slot again."""
-        task, ticket = run.task, run.task.ticket
-        assert ticket is not None
-        turn = asyncio.get_running_loop().create_future()
-
-        def start() -> None:
-            if not turn.done():
-                turn.set_result(None)
-
-        ticket.start = start
-        task.continuing = True
-        try:
-            if not self.scheduler.enter(ticket, front=True):
-                self.scheduler.set_ready(ticket)
-                await turn
-        finally:
-            task.continuing = False
-        await run.insist(lambda: task.transition(TaskState.WORKING))
 
     def abandon(self, step: asyncio.Future[Any], task: LiveTask) -> None:
         """It did not end when it was told to: it goes on without effect, and nobody waits for it."""
@@ -307,20 +323,17 @@ class Engine:
     async def _do_halt(self, task: LiveTask, state: TaskState | None, text: str | None) -> None:
         try:
             await task.at_rest()
-            if task.state.terminal:
-                return
-            # nothing is on its way any more, and up to the next await nobody else acts
             run = task.run
-            if run is None:
-                self._leave(task)  # or its turn would come while it is being recorded
-            else:
+            if run is not None:
                 grace = self.limits.cancel_grace_seconds
                 if not await run.stop(min(grace, STOP_GRACE) if self.stopping else grace):
                     self.abandon(run.work, task)
                 task.run = None
-            if state is not None:
+            self._leave(task)  # or its turn could come while its end is being recorded
+            if state is None:
+                task.audience.finish(interrupted=True)  # nobody waits for an answer any more
+            elif not task.state.terminal:
                 await task.settle(state, text)
-            self._leave(task)
         finally:
             task.canceling = None
             self.release(task)
@@ -334,6 +347,21 @@ class Engine:
         task.add_done_callback(self._jobs.discard)
         return task
 
+    def guard(self, task: LiveTask, job: Coroutine[Any, Any, Any]) -> None:
+        """As `spawn`, for a step towards a task's run: where it fails, the task does, and keeps nobody's place."""
+        self.spawn(self._guarded(task, job))
+
+    async def _guarded(self, task: LiveTask, job: Coroutine[Any, Any, Any]) -> None:
+        try:
+            await job
+        except Exception:
+            log.exception("task.not_started", task_id=task.id)
+            self._leave(task)
+            if not task.state.terminal:
+                task.ledger.discard()
+                await task.settle(TaskState.FAILED, "The task could not be started")
+            self.release(task)
+
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
@@ -344,8 +372,9 @@ class Engine:
                 run = task.run
                 if run is None or task.canceling is not None or task.finishing:
                     self.release(task)
-                elif run.asking:
-                    if now - run.asking_since > self.limits.ask_seconds and not task.continuing:
+                elif run.asking.active:
+                    waits = task.state.interrupted and not task.continuing
+                    if waits and now - run.asking.since > self.limits.ask_seconds:
                         self._halt(task, None)
                 elif now > run.deadline:
                     self._halt(task, TaskState.FAILED, f"The task ran longer than {self.limits.run_seconds} seconds")

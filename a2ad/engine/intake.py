@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from a2ad.engine.attachments import keep_attachments
+from a2ad.engine.attachments import keep_attachments, kept_attachments
 from a2ad.engine.encode import encode_client_message, encode_status, one_line
 from a2ad.engine.frames import Frame, FrameLog, Reader
 from a2ad.engine.run import Run
 from a2ad.engine.schedule import Ticket
 from a2ad.engine.task import FRAME_BLOCK, LiveTask
+from a2ad.engine.workdirs import context_dir
 from a2ad.errors import (
     InvalidParams,
     ProtocolError,
@@ -94,6 +94,8 @@ class Intake:
         if engine.stopping:
             raise Stopping
         attachments = await keep_attachments(params.message, engine.limits, engine.state_dir)
+        if target.id in engine.closed:
+            raise UnsupportedOperation("This agent is being removed")
         context_id = params.context_id or new_id()
         self._check_room(target.id, context_id)
         task_id, message_id = new_id(), params.message_id or new_id()
@@ -138,7 +140,8 @@ class Intake:
         if not task.row.hidden:
             task.emit_task()
             engine.on_state(task)
-        self._schedule(task, target, orjson.loads(body), attachments, has_slot=has_slot, gated=gated)
+        if task.canceling is None:
+            self._schedule(task, target, orjson.loads(body), attachments, has_slot=has_slot, gated=gated)
         return Accepted(task, reader)
 
     def _forget(self, task: LiveTask) -> None:
@@ -169,7 +172,7 @@ class Intake:
         start = self._starter(task, target, message, attachments, resumed=resumed)
         ticket.start = partial(start, begin=True)
         if gated:
-            self._engine.spawn(self._decide(task, message, has_slot=has_slot))
+            self._engine.guard(task, self._decide(task, message, has_slot=has_slot))
         elif has_slot:
             start(begin=task.state is TaskState.SUBMITTED)
         else:
@@ -199,10 +202,11 @@ class Intake:
             resumed=resumed,
             _workdir=partial(context_dir, engine.state_dir, target.id, task.row.context_id),
             _history=lambda: [orjson.loads(body) for body in task.history],
-            _ask=run.ask,
+            _ask=run.asking.ask,
         )
 
         def start(*, begin: bool) -> None:
+            assert task.run is None
             task.run = run
             run.start(request, begin=begin)
 
@@ -247,20 +251,23 @@ class Intake:
 
     async def _continue(self, target: Target, params: SendMessageParams, *, caller: str, stream: bool) -> Accepted:
         engine = self._engine
+        await self._interrupted(target, params)
+        attachments = await keep_attachments(params.message, engine.limits, engine.state_dir)
         task = await self._interrupted(target, params)
+        # up to the commit nobody else acts
         row = task.row
         task.continuing = True
-        asking = task.run if task.run is not None and task.run.asking else None
+        asking = task.run.asking if task.run is not None and task.run.asking.active else None
         ticket = task.ticket = task.ticket or Ticket(row.inbound_id, row.context_id, _nothing)
-        has_slot = False
         ticket.ready = False
+        has_slot = engine.scheduler.enter(ticket, front=True)
         try:
-            attachments = await keep_attachments(params.message, engine.limits, engine.state_dir)
-            has_slot = engine.scheduler.enter(ticket, front=True)
             message_id = params.message_id or new_id()
             body = encode_client_message(params.message, message_id, row.context_id, row.id)
             other = await task.proceed(
-                task.next_message(message_id, body, caller if params.message_id else None),
+                message_id,
+                body,
+                caller if params.message_id else None,
                 [file.sha256 for file in attachments],
                 queued=not has_slot,
             )
@@ -274,31 +281,36 @@ class Intake:
             return await self._repeat(other, stream=stream)
         reader = task.subscribe(last_event_id=None, until_interrupted=True) if stream else None
         message = orjson.loads(body)
-        if asking is None:
+        if task.canceling is not None:
+            engine.scheduler.leave(ticket)
+        elif asking is None:
             self._schedule(task, target, message, attachments, has_slot=has_slot, gated=False, resumed=True)
         elif has_slot:
             asking.answer(message)
         else:
-            ticket.start = partial(_answer_later, engine, asking, message)
-            engine.scheduler.set_ready(ticket)
+            asking.answer_in_turn(message)
         return Accepted(task, reader)
 
     async def _interrupted(self, target: Target, params: SendMessageParams) -> LiveTask:
         """The task that the message is for, where it waits for one."""
         engine = self._engine
         task = await engine.load(params.task_id or "")
+        while task is not None and task.canceling is not None:
+            await asyncio.wait([task.canceling])
+            task = await engine.load(task.id)
         if task is None or task.row.inbound_id != target.id:
             raise TaskNotFound
         if params.context_id not in {None, task.row.context_id}:
             raise InvalidParams([("message.contextId", "is not the context of this task")])
         if task.state.terminal:
             raise UnsupportedOperation("The task has ended: send a message without taskId to begin another")
-        if not task.settled_now or task.canceling is not None or task.finishing:
+        if not task.settled_now or task.finishing:
             raise UnsupportedOperation("The task is still running: it takes no message now")
         if task.row.executor not in engine.host.executors:
             raise UnsupportedOperation(f"The task's executor {task.row.executor!r} is not there any more")
         if engine.stopping:
             raise Stopping
+        engine.check_readers(task)
         self._check_room(target.id, task.row.context_id)
         return task
 
@@ -341,12 +353,12 @@ class Intake:
         engine.scheduler.enter(task.ticket)
         message = next(m for m in map(orjson.loads, reversed(task.history)) if m["role"] == "ROLE_USER")
         submitted = task.state is TaskState.SUBMITTED
-        engine.spawn(self._recover(task, target, message, gated=submitted and engine.host.has_gates))
+        engine.guard(task, self._recover(task, target, message, gated=submitted and engine.host.has_gates))
 
     async def _recover(self, task: LiveTask, target: Target, message: dict[str, Any], *, gated: bool) -> None:
         engine, ticket = self._engine, task.ticket
         assert ticket is not None
-        attachments = await keep_attachments(message, engine.limits, engine.state_dir)
+        attachments = await kept_attachments(message, engine.state_dir)
         resumed = task.state is TaskState.WORKING
         has_slot = ticket.place is ticket.place.RUNNING
         self._schedule(task, target, message, attachments, has_slot=has_slot, gated=gated, resumed=resumed)
@@ -354,10 +366,6 @@ class Intake:
 
 def _nothing() -> None:
     """The start of a ticket whose task is not recorded yet: it is not ready, so nobody calls it."""
-
-
-def _answer_later(engine: Engine, run: Run, message: dict[str, Any]) -> None:
-    engine.spawn(run.answer_later(message))
 
 
 def _chosen_skill(target: Target, wanted: object) -> Skill:
@@ -369,8 +377,3 @@ def _chosen_skill(target: Target, wanted: object) -> Skill:
         declared = ", ".join(target.skills)
         raise InvalidParams([("message.metadata.skill", f"is not a skill of this agent; it declares: {declared}")])
     return skill
-
-
-def context_dir(state_dir: Path, inbound_id: str, context_id: str) -> Path:
-    """The working directory of a context: its id may hold anything, so its hash is the name."""
-    return state_dir / "contexts" / inbound_id / hashlib.sha256(context_id.encode()).hexdigest()[:32]

@@ -20,7 +20,7 @@ class Place(Enum):
 
 
 class Ticket:
-    """A task's place in the line. `start` is called when its turn comes, at once or later, never twice."""
+    """A task's place in the line. `start` is called when its turn comes, once for each time that it enters."""
 
     __slots__ = ("context", "inbound_id", "place", "ready", "start")
 
@@ -62,6 +62,7 @@ class Scheduler:
         """Take a place in the line; `front` is for a task that goes on. True: it has a run slot now, and `start` is
         left to the caller.
         """
+        assert ticket.place is Place.OUT
         line = self._contexts.setdefault(ticket.context, deque())
         if not line and ticket.inbound_id not in self._waiting and self._has_slot(ticket.inbound_id):
             line.append(ticket)

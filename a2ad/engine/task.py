@@ -1,4 +1,4 @@
-"""A task in memory: what it is now, what of it is durable, who waits for it and who reads its stream.
+"""A task in memory: what it is now, who waits for it and who reads its stream.
 
 The rule of every change: check the transition, make it durable where it must be, number the frame, hand it out.
 """
@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import structlog
-from orjson import Fragment
 
 from a2ad.engine.artifacts import Artifacts
 from a2ad.engine.audience import Audience
 from a2ad.engine.encode import (
     AgentMessage,
+    InvalidOutput,
     TaskView,
     encode_agent_message,
     encode_metadata,
@@ -26,10 +27,11 @@ from a2ad.engine.encode import (
     task_result,
 )
 from a2ad.engine.frames import Reader
-from a2ad.errors import StoreUnavailable
+from a2ad.engine.ledger import Ledger, Step
+from a2ad.errors import StoreUnavailable, UnsupportedOperation
 from a2ad.executor import Artifact, Text
 from a2ad.model import TRANSITIONS, TaskState, now_ms
-from a2ad.store import Change, MessageRow, StatusEvent, Store, StoredTask, TaskRow
+from a2ad.store import MessageRow, StatusEvent, Store, StoredTask, TaskRow
 
 if TYPE_CHECKING:
     from a2ad.engine.run import Run
@@ -44,59 +46,46 @@ log = structlog.get_logger()
 
 
 class LiveTask:
-    __slots__ = (
-        "_durable_frames",
-        "_events",
-        "_messages",
-        "_next_seq",
-        "_on_state",
-        "_store",
-        "_stored_hidden",
-        "_stored_state",
-        "artifacts",
-        "audience",
-        "canceling",
-        "continuing",
-        "finishing",
-        "history",
-        "row",
-        "run",
-        "saving",
-        "ticket",
-    )
+    """`row` is what everyone may see of it; it changes when the step that changes it is durable.
+
+    What may be done with it follows from four marks: `run` (somebody works on it), `finishing` (its outcome is
+    decided), `continuing` (a message is about to make it work on), `canceling` (somebody ends it from outside).
+    """
+
+    __slots__ = ("_bytes", "_max_bytes", "_next_seq", "_on_state", "artifacts", "audience", "canceling", "continuing",
+                 "finishing", "history", "ledger", "row", "run", "ticket")  # fmt: skip
 
     def __init__(
-        self, row: TaskRow, store: Store, *, bound: int, replay: int, on_state: Callable[[LiveTask], None]
+        self,
+        row: TaskRow,
+        store: Store,
+        *,
+        bound: int,
+        replay: int,
+        max_bytes: int,
+        on_state: Callable[[LiveTask], None],
     ) -> None:
         self.row = row
         self.history: list[bytes] = []
         self.artifacts = Artifacts()
+        self.ledger = Ledger(store, self.artifacts)
         self.audience = Audience(bound=bound, replay=replay)
         self.run: Run | None = None
         self.ticket: Ticket | None = None
-        #: somebody has decided that it ends as CANCELED (or FAILED, or is left): its run's own end counts no more
-        self.canceling: asyncio.Task[None] | None = None
-        #: its outcome is decided and on its way into the store
         self.finishing = False
-        #: a message for it is on its way into the store
         self.continuing = False
-        self.saving: asyncio.Future[str | None] | None = None
-        self._store = store
+        self.canceling: asyncio.Task[None] | None = None
         self._on_state = on_state
-        self._stored_state: TaskState | None = None
-        self._stored_hidden = row.hidden
-        self._durable_frames = 0
         self._next_seq = 0
-        self._messages: list[MessageRow] = []
-        self._events: list[StatusEvent] = []
+        self._bytes = 0
+        self._max_bytes = max_bytes
 
     def restore(self, stored: StoredTask, events: Sequence[StatusEvent]) -> None:
         """Take over what the store has of it."""
         self.history = list(stored.messages)
         self.artifacts = Artifacts.from_segments(stored.segments)
+        self.ledger.restore(self.row, self.artifacts)
         self.audience.restore(self.row.frame_limit, events)
-        self._stored_state = self.row.state
-        self._durable_frames = self.row.frame_limit
         self._next_seq = stored.last_message_seq + 1
 
     # what it is
@@ -121,10 +110,16 @@ class LiveTask:
             self.settled_now
             and self.run is None
             and self.canceling is None
+            and self.ledger.saving is None
             and not self.finishing
             and not self.audience.present
             and not self.behind
         )
+
+    @property
+    def behind(self) -> bool:
+        """Something has gathered that is not in the store."""
+        return self.ledger.gathered or self.row.frame_limit > self.ledger.durable_frames
 
     def view(self) -> TaskView:
         return TaskView(self.row, list(self.history), self.artifacts.encode())
@@ -134,16 +129,11 @@ class LiveTask:
         if not self.settled_now:
             await self.audience.wait()
 
-    async def saved(self) -> None:
-        """Wait until nothing of it is on its way into the store."""
-        while self.saving is not None:
-            await asyncio.wait([self.saving])
-
     async def at_rest(self) -> None:
         """Wait until its outcome, if that is decided, and all else has reached the store. Raises `StoreUnavailable`."""
-        while self.finishing or self.saving is not None:
-            if self.saving is not None:
-                await self.saved()
+        while self.finishing or self.ledger.saving is not None:
+            if self.ledger.saving is not None:
+                await self.ledger.saved()
             else:
                 await self.audience.wait()
 
@@ -157,7 +147,7 @@ class LiveTask:
         reader = self.audience.subscribe(
             task_result(self.view().encode()), last_event_id=last_event_id, until_interrupted=until_interrupted
         )
-        if self.state.terminal or (until_interrupted and self.settled_now):
+        if self.state.terminal or (until_interrupted and self.settled_now and not self._waits_for_credential):
             reader.finish()
         return reader
 
@@ -168,65 +158,102 @@ class LiveTask:
     @property
     def needs_frames(self) -> bool:
         """The next frame's number is not reserved yet: `flush` first."""
-        return self.audience.next_frame > self._durable_frames
+        return self.audience.next_frame > self.ledger.durable_frames
 
-    # what happens to it
+    # what its run brings: at once for the readers, a little later for the store
 
-    def add_artifact(self, artifact: Artifact) -> None:
-        """Take in a piece of a result and hand it out; it is written behind. Raises `InvalidOutput`."""
+    def add_artifact(self, artifact: Artifact) -> int:
+        """Take in a piece of a result and hand it out; returns its size, about. Raises `InvalidOutput`."""
+        before = self.artifacts.pending_bytes
         self.audience.emit(self.artifacts.apply(artifact, self.row, frame=bool(self.audience.log.readers)))
-        if self.audience.next_frame > self.row.frame_limit - FRAME_BLOCK // 4:
-            self.row.frame_limit *= 2
+        return self._grow(self.artifacts.pending_bytes - before)
 
-    def note(self, text: Text | None, metadata: Mapping[str, Any] | None) -> None:
-        """A progress note: WORKING again; it is written behind. Raises `InvalidOutput`."""
+    def note(self, text: Text | None, metadata: Mapping[str, Any] | None) -> int:
+        """A progress note: WORKING again; returns its size, about. Raises `InvalidOutput`."""
         row, message = self._next_row(TaskState.WORKING, text)
         encoded = encode_metadata(metadata)
         self.row = row
         if message is not None:
-            self._messages.append(self._adopt(self._message(message)))
-        self._publish_status(encoded)
+            self.ledger.messages.append(self._adopt(self._message(message)))
+        result = status_update(self.row, encoded)
+        self.ledger.events.append(StatusEvent(self.audience.emit_status(result), result))
+        return self._grow(2 * len(result))
+
+    def _grow(self, size: int) -> int:
+        if self.audience.next_frame > self.row.frame_limit - FRAME_BLOCK // 4:
+            self.row.frame_limit *= 2
+        self._bytes += size
+        if self._bytes > self._max_bytes:
+            raise InvalidOutput(
+                f"its artifacts and messages have more than {self._max_bytes} bytes (limits.task_bytes)"
+            )
+        return size
+
+    async def flush(self) -> None:
+        """Write what has gathered behind. Raises `StoreUnavailable`; nothing of it is lost then."""
+        await self.ledger.saved()
+        if self.behind:
+            await self.ledger.commit(lambda: Step(self.row.copy()))
+
+    # its steps: durable before anyone is told
+
+    async def create(self, key: MessageRow, attachments: Sequence[str]) -> str | None:
+        """Record it with its first message. The id of the task that has this message already, if any."""
+
+        def publish() -> None:
+            self._adopt(key)
+
+        step = Step(self.row, publish, key=key, attachments=attachments)
+        return await self.ledger.commit(lambda: step)
 
     async def transition(
         self, state: TaskState, text: Text | None = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Go to another state, durably, and tell everyone. Raises `InvalidOutput`, `StoreUnavailable`."""
-        await self.saved()
+        """Go to another state and tell everyone. Raises `InvalidOutput`, `StoreUnavailable`."""
+        await self.ledger.commit(lambda: self._plan(state, text, metadata))
+
+    def _plan(self, state: TaskState, text: Text | None, metadata: Mapping[str, Any] | None) -> Step:
         row, message = self._next_row(state, text)
         encoded = encode_metadata(metadata)
         if encoded is not None and state.terminal:
             row.metadata = orjson.dumps({**orjson.loads(row.metadata or b"{}"), **(metadata or {})})
-        first = row.hidden
+        shown = row.hidden
         row.hidden = row.queued = False
-        number = self.audience.next_frame + first
-        # a stream's last frames are the status and the whole task
-        last = number + 1 if state.terminal or state.interrupted else number
-        row.frame_limit = last if last > number else max(self.row.frame_limit, number + FRAME_BLOCK)
+        number = self.audience.next_frame + shown
+        ends = state.terminal or state.interrupted
+        # where it ends, the last frames are this status and the whole task
+        row.frame_limit = number + 1 if ends else max(self.row.frame_limit, number + FRAME_BLOCK)
         messages = [] if message is None else [self._message(message)]
-        events = [] if state.terminal else [StatusEvent(number, status_update(row, encoded))]
-        await self.save(row, messages=messages, events=events)
-        self.row = row
-        for written in messages:
-            self._adopt(written)
-        if first:
-            self.emit_task()
-        self._publish_status(encoded, stored=True)
-        if state.terminal or state.interrupted:
-            self.emit_task()
-            if not self._waits_for_credential:
-                self.audience.finish(interrupted=state.interrupted)
-            self.audience.wake()
-        self._on_state(self)
+        result = status_update(row, encoded)
+
+        def publish() -> None:
+            self.row = row
+            for written in messages:
+                self._adopt(written)
+            if shown:
+                self.emit_task()
+            self.audience.emit_status(result)
+            if ends:
+                self.emit_task()
+                if not self._waits_for_credential:
+                    self.audience.finish(interrupted=state.interrupted)
+                self.audience.wake()
+            self._on_state(self)
+
+        events = [] if state.terminal else [StatusEvent(number, result)]
+        return Step(row, publish, messages=messages, events=events)
 
     async def begin(self) -> None:
         """Its run is about to start: durably so, for after a crash it would start again."""
-        if self.state is TaskState.SUBMITTED and not self.row.hidden:
-            await self.transition(TaskState.WORKING)
-            return
-        row = self.row.copy() if self.state is TaskState.WORKING else self._next_row(TaskState.WORKING, None)[0]
-        row.queued = False
-        await self.save(row)
-        self.row = row
+
+        def plan() -> Step:
+            if self.state is TaskState.SUBMITTED and not self.row.hidden:
+                return self._plan(TaskState.WORKING, None, None)
+            row = self.row.copy() if self.state is TaskState.WORKING else self._next_row(TaskState.WORKING, None)[0]
+            row.queued = False
+            return Step(row, partial(self._become, row))
+
+        await self.ledger.commit(plan)
 
     async def settle(self, state: TaskState, text: Text | None, metadata: Mapping[str, Any] | None = None) -> None:
         """As `transition`, tried again until the store takes it; those who wait are told of each failure."""
@@ -244,57 +271,85 @@ class LiveTask:
         finally:
             self.finishing = False
 
-    async def proceed(self, message: MessageRow, attachments: Sequence[str], *, queued: bool) -> str | None:
-        """Record a client's answer: the task works on. The id of the task that has this message already, if any."""
-        row, _ = self._next_row(TaskState.WORKING, None)
-        row.queued = queued
-        row.frame_limit = self.audience.next_frame + FRAME_BLOCK
-        event = StatusEvent(self.audience.next_frame, status_update(row))
-        other = await self.save(row, key=message, events=[event], attachments=attachments)
-        if other is None:
-            self.row = row
-            self._adopt(message)
-            self._publish_status(None, stored=True)
-            self._on_state(self)
-        return other
+    async def proceed(
+        self, message_id: str, body: bytes, caller: str | None, attachments: Sequence[str], *, queued: bool
+    ) -> str | None:
+        """Record a client's answer: the task works on. The id of the task that has this message already, if any.
+
+        Raises `UnsupportedOperation` where it does not wait for one any more.
+        """
+
+        def plan() -> Step:
+            if not self.state.interrupted:
+                raise UnsupportedOperation("The task waits for no message any more")
+            row, _ = self._next_row(TaskState.WORKING, None)
+            row.queued = queued
+            row.frame_limit = self.audience.next_frame + FRAME_BLOCK
+            key = MessageRow(self._next_seq, message_id, body, caller)
+            result = status_update(row)
+
+            def publish() -> None:
+                self.row = row
+                self._adopt(key)
+                self.audience.emit_status(result)
+                self._on_state(self)
+
+            event = StatusEvent(self.audience.next_frame, result)
+            return Step(row, publish, key=key, events=[event], attachments=attachments)
+
+        return await self.ledger.commit(plan)
 
     async def reply(self, message: AgentMessage) -> None:
         """A direct answer takes the place of the task, which stays hidden."""
-        row, _ = self._next_row(TaskState.COMPLETED, None)
-        row.reply = message.body
-        await self.save(row)
-        self.row = row
-        self.audience.emit(one_line(b'{"message":' + message.body + b"}"))
-        self.audience.finish(interrupted=False)
-        self.audience.wake()
+
+        def plan() -> Step:
+            row, _ = self._next_row(TaskState.COMPLETED, None)
+            row.reply = message.body
+
+            def publish() -> None:
+                self.row = row
+                self.audience.emit(one_line(b'{"message":' + message.body + b"}"))
+                self.audience.finish(interrupted=False)
+                self.audience.wake()
+
+            return Step(row, publish)
+
+        await self.ledger.commit(plan)
 
     async def show(self) -> None:
         """A hidden task is one like any other after all."""
-        row = self.row.copy()
-        row.hidden = False
-        await self.save(row)
-        self.row = row
-        self.emit_task()
 
-    def next_message(self, message_id: str, body: bytes, caller: str | None) -> MessageRow:
-        return MessageRow(self._next_seq, message_id, body, caller)
+        def plan() -> Step:
+            row = self.row.copy()
+            row.hidden = False
+
+            def publish() -> None:
+                self.row = row
+                self.emit_task()
+                self._on_state(self)
+
+            return Step(row, publish)
+
+        await self.ledger.commit(plan)
 
     @property
     def _waits_for_credential(self) -> bool:
         """The credential may come out of band: the run is there and waits."""
-        return self.state is TaskState.AUTH_REQUIRED and self.run is not None and self.run.asking
+        return self.state is TaskState.AUTH_REQUIRED and self.run is not None and self.run.asking.active
 
     def _next_row(self, state: TaskState, text: Text | None) -> tuple[TaskRow, AgentMessage | None]:
         if state not in TRANSITIONS[self.state]:
             raise RuntimeError(f"a task cannot go from {self.state} to {state}")
-        message = (
-            None if text is None or len(text) == 0 else encode_agent_message(text, self.row.context_id, self.row.id)
-        )
+        said = text is not None and len(text) > 0
+        message = encode_agent_message(text or "", self.row.context_id, self.row.id) if said else None
         now = max(now_ms(), self.row.updated_at)
-        status = encode_status(state, now, message.body if message else None)
         row = self.row.copy()
-        row.state, row.status, row.updated_at = state, status, now
+        row.state, row.updated_at = state, now
+        row.status = encode_status(state, now, message.body if message else None)
         return row, message
+
+    def _become(self, row: TaskRow) -> None:
+        self.row = row
 
     def _message(self, message: AgentMessage) -> MessageRow:
         return MessageRow(self._next_seq, message.id, message.body)
@@ -303,73 +358,3 @@ class LiveTask:
         self.history.append(message.body)
         self._next_seq = message.seq + 1
         return message
-
-    def _publish_status(self, metadata: Fragment | None, *, stored: bool = False) -> None:
-        result = status_update(self.row, metadata)
-        number = self.audience.emit_status(result)
-        if not stored:
-            self._events.append(StatusEvent(number, result))
-
-    # how it becomes durable
-
-    async def create(self, key: MessageRow, attachments: Sequence[str]) -> str | None:
-        """Record it with its first message. The id of the task that has this message already, if any."""
-        other = await self.save(self.row, key=key, attachments=attachments)
-        if other is None:
-            self._adopt(key)
-        return other
-
-    async def flush(self) -> None:
-        """Write what has gathered behind. Raises `StoreUnavailable`; nothing of it is lost then."""
-        await self.saved()
-        if self.behind:
-            await self.save(self.row.copy())
-
-    @property
-    def behind(self) -> bool:
-        """Something has gathered that is not in the store."""
-        return bool(
-            self.artifacts.pending_bytes
-            or self._messages
-            or self._events
-            or self.row.frame_limit > self._durable_frames
-        )
-
-    async def save(
-        self,
-        row: TaskRow,
-        *,
-        key: MessageRow | None = None,
-        messages: Sequence[MessageRow] = (),
-        events: Sequence[StatusEvent] = (),
-        attachments: Sequence[str] = (),
-    ) -> str | None:
-        """Make `row` and all that has gathered durable in one commit. The caller makes `row` what the task is."""
-        await self.saved()
-        gathered = self.artifacts.take_pending()
-        held_messages, held_events = self._messages, self._events
-        self._messages, self._events = [], []
-        change = Change(
-            row=row,
-            previous=self._stored_state,
-            was_hidden=self._stored_hidden,
-            key_message=key,
-            messages=[*held_messages, *messages],
-            segments=gathered,
-            events=[*held_events, *events],
-            attachments=attachments,
-        )
-        self.saving = asyncio.ensure_future(self._store.write(change))
-        try:
-            other = await self.saving
-        except StoreUnavailable:
-            self.artifacts.give_back(gathered)
-            self._messages[:0] = held_messages
-            self._events[:0] = held_events
-            raise
-        finally:
-            self.saving = None
-        if other is None:
-            self._stored_state, self._stored_hidden = row.state, row.hidden
-            self._durable_frames = row.frame_limit
-        return other

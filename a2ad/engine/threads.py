@@ -17,14 +17,17 @@ class ThreadedGenerator:
     """Looks like an async generator to the engine. The thread is a daemon: one that hangs does not hold up the exit.
 
     A thread cannot be interrupted: on cancel the wait for it ends, and the generator is closed when it comes back.
+    Until then it is one of the `stuck`.
     """
 
-    def __init__(self, generator: Iterator[Event], name: str) -> None:
+    def __init__(self, generator: Iterator[Event], name: str, stuck: set[ThreadedGenerator]) -> None:
         self._generator = generator
         self._name = name
+        self._stuck = stuck
         self._loop = asyncio.get_running_loop()
         self._steps: SimpleQueue[asyncio.Future[Any] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._working = False
 
     def __aiter__(self) -> ThreadedGenerator:
         return self
@@ -34,6 +37,7 @@ class ThreadedGenerator:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
         step = self._loop.create_future()
+        self._working = True
         self._steps.put(step)
         event = await step
         if event is _END:
@@ -46,6 +50,8 @@ class ThreadedGenerator:
 
     async def aclose(self) -> None:
         self._steps.put(None)
+        if self._working:
+            self._stuck.add(self)
 
     def _run(self) -> None:
         while (step := self._steps.get()) is not None:
@@ -54,7 +60,7 @@ class ThreadedGenerator:
             except BaseException as error:  # noqa: BLE001 - what a plugin raises belongs to its task
                 outcome = RuntimeError("StopIteration was raised") if isinstance(error, StopIteration) else error
             try:
-                self._loop.call_soon_threadsafe(_settle, step, outcome)
+                self._loop.call_soon_threadsafe(self._settle, step, outcome)
             except RuntimeError:  # the loop is closed: the daemon has stopped
                 return
         close = getattr(self._generator, "close", None)
@@ -64,11 +70,12 @@ class ThreadedGenerator:
             except BaseException:  # noqa: BLE001 - nobody waits for this run any more
                 return
 
-
-def _settle(step: asyncio.Future[Any], outcome: Any) -> None:
-    if step.cancelled():
-        return
-    if isinstance(outcome, BaseException):
-        step.set_exception(outcome)
-    else:
-        step.set_result(outcome)
+    def _settle(self, step: asyncio.Future[Any], outcome: Any) -> None:
+        self._working = False
+        self._stuck.discard(self)
+        if step.cancelled():
+            return
+        if isinstance(outcome, BaseException):
+            step.set_exception(outcome)
+        else:
+            step.set_result(outcome)

@@ -81,7 +81,7 @@ class SessionPool:
         """The session of the request's context: the live one, else a new one, resumed where that can be."""
         key = (request.inbound_id, request.context_id)
         live = self._sessions.get(key)
-        if live is not None and live.record.preset != request.preset.id:
+        if live is not None and live.record.preset != request.preset.id and not live.busy:
             await self.drop(live)
             live = None
         if live is None:
@@ -111,7 +111,7 @@ class SessionPool:
                 _workdir=request._workdir,  # noqa: SLF001 - made only when it is asked for
             )
         )
-        return LiveSession(record, preset.agent, session)
+        return LiveSession(record, preset.agent, session, last_active=asyncio.get_running_loop().time())
 
     async def turn_ended(self, live: LiveSession) -> None:
         """Count the turn, and keep what a later process needs to go on with the conversation."""

@@ -98,8 +98,11 @@ class Hooks:
     def _logged(self, impl: pluggy.HookImpl, hook: str) -> Iterator[None]:
         try:
             yield
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            raise
+        except asyncio.CancelledError as error:
+            task = _current_task()
+            if task is not None and task.cancelling():
+                raise  # the daemon's own doing
+            self._log.error("plugin hook failed", plugin=self._names[impl.plugin_name], hook=hook, error=repr(error))
         except BaseException as error:  # noqa: BLE001 - a plugin may fail in any way, sys.exit() included
             self._log.error("plugin hook failed", plugin=self._names[impl.plugin_name], hook=hook, exc_info=error)
 
@@ -137,7 +140,7 @@ class Hooks:
             if answer is not None and not (isinstance(answer, Deny) and isinstance(answer.reason, str)):
                 discard(answer)
                 raise TypeError(f"a gate answers None or Deny(reason), not {answer!r}")
-            verdict = answer
+            verdict = None if answer is None else Deny(answer.reason.encode(errors="replace").decode())
         return verdict  # noqa: RET504 - where something was raised, it is not the answer
 
     async def startup(self, daemon: object) -> None:
@@ -145,7 +148,7 @@ class Hooks:
         await self._tell("a2ad_startup", daemon, cancel=False)
 
     async def shutdown(self, daemon: object) -> None:
-        """Tell the plugins that the daemon stops. A hook that takes longer than `gate_seconds` is cancelled."""
+        """Tell the plugins that the daemon stops. What takes longer than `gate_seconds`, in all, is cancelled."""
         await self._tell("a2ad_shutdown", daemon, cancel=True)
 
     async def _tell(self, hook: str, daemon: object, *, cancel: bool) -> None:
@@ -153,18 +156,22 @@ class Hooks:
             with self._logged(impl, hook):
                 await self._call_async(impl, {"daemon": daemon})
 
+        end = asyncio.get_running_loop().time() + self._gate_seconds
         for impl in self._impls[hook]:
-            task = await self._bounded(tell(impl), cancel=cancel)
+            left = max(0.0, end - asyncio.get_running_loop().time()) if cancel else self._gate_seconds
+            task = await self._bounded(tell(impl), cancel=cancel, seconds=left)
             if not task.done():
                 self._log.warning("plugin hook takes long", plugin=self._names[impl.plugin_name], hook=hook)
 
-    async def _bounded(self, work: Coroutine[Any, Any, Any], *, cancel: bool = True) -> asyncio.Task[Any]:
+    async def _bounded(
+        self, work: Coroutine[Any, Any, Any], *, cancel: bool = True, seconds: float | None = None
+    ) -> asyncio.Task[Any]:
         # A task of its own can be left behind where it does not heed its cancellation.
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         try:
-            await asyncio.wait({task}, timeout=self._gate_seconds)
+            await asyncio.wait({task}, timeout=self._gate_seconds if seconds is None else seconds)
         finally:
             if cancel and not task.done():
                 task.cancel()
@@ -214,6 +221,13 @@ def invoke(impl: pluggy.HookImpl, arguments: Mapping[str, Any]) -> Any:
 def discard(result: object) -> None:
     if inspect.iscoroutine(result):
         result.close()
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # on the command line there is no loop
+        return None
 
 
 def _failed(plugin: str) -> Deny:

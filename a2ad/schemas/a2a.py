@@ -25,6 +25,8 @@ from a2ad.schemas.protojson import (
 )
 
 DEFAULT_PAGE, MAX_PAGE = 50, 100
+#: of one message
+MAX_PARTS = 5000
 _CONTENT = ("text", "raw", "url", "data")
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)",
@@ -135,7 +137,7 @@ _message_fields = Fields(
         "contextId": identifier,
         "taskId": identifier,
         "role": _user_role,
-        "parts": repeated(read_part),
+        "parts": repeated(read_part, MAX_PARTS),
         "metadata": struct,
         "extensions": repeated(string),
         "referenceTaskIds": repeated(identifier),

@@ -13,6 +13,9 @@ from a2ad.model import TaskState
 _FILLED = validate.Length(min=1, max=10_000, error="must not be empty, nor longer than {max} characters")
 
 
+_VARIABLE = validate.Regexp(r"([A-Za-z_][A-Za-z0-9_.-]{0,255})?\Z", error="must be the name of a variable")
+
+
 class _Action(Schema):
     """Unknown fields are ignored, as everywhere on the wire."""
 
@@ -42,7 +45,7 @@ class _Id(_Action):
 class _InboundFields(_Action):
     endpoint_path = _Text(data_key="endpointPath")
     preset = _Text(validate=_FILLED)
-    auth_token_env = _Text(data_key="authTokenEnv", validate=validate.Length(max=256))
+    auth_token_env = _Text(data_key="authTokenEnv", validate=_VARIABLE)
 
 
 class _InboundCreate(_InboundFields):
@@ -105,9 +108,18 @@ def read_action(body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return action, loaded
 
 
+class _Whole(fields.Integer):
+    default_error_messages = {"invalid": "must be a whole number"}  # noqa: RUF012
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **more: Any) -> int:
+        if not (isinstance(value, str) and value.isascii() and value.isdecimal()):
+            raise self.make_error("invalid", input=value)
+        return int(super()._deserialize(value, attr, data, **more))
+
+
 class _Query(_Action):
-    task_limit = fields.Integer(data_key="taskLimit", load_default=50, validate=validate.Range(1, 500))
-    task_offset = fields.Integer(data_key="taskOffset", load_default=0, validate=validate.Range(0, 2**31))
+    task_limit = _Whole(data_key="taskLimit", load_default=50, validate=validate.Range(1, 500))
+    task_offset = _Whole(data_key="taskOffset", load_default=0, validate=validate.Range(0, 2**31))
     task_state = fields.String(data_key="taskState", validate=validate.OneOf([state.value for state in TaskState]))
     task_context_id = fields.String(data_key="taskContextId")
     task_server_id = fields.String(data_key="taskServerId")

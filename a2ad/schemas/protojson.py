@@ -20,8 +20,12 @@ Reader: TypeAlias = Callable[[Any, str, Violations], Any]
 
 _URL_SAFE = str.maketrans("-_", "+/")
 _INTEGER = re.compile(r"-?\d{1,10}")
+#: an object with more fields than this is asked for those that count
+MANY_FIELDS = 64
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 MAX_ID = 1024
+#: in an array; what is longer is no message of a person's or an agent's, and takes long to check
+MAX_ITEMS = 1000
 
 
 def string(value: Any, path: str, violations: Violations) -> str:
@@ -90,10 +94,15 @@ def enum(names: Mapping[str, Any], numbers: Mapping[int, Any], what: str) -> Rea
     return read
 
 
-def repeated(item: Reader) -> Reader:
+def repeated(item: Reader, most: int = MAX_ITEMS) -> Reader:
+    """An array of at most so many items."""
+
     def read(value: Any, path: str, violations: Violations) -> list[Any]:
         if type(value) is not list:
             violations.append((path, "must be an array"))
+            return []
+        if len(value) > most:
+            violations.append((path, f"must have at most {most} items, not {len(value)}"))
             return []
         return [item(entry, f"{path}[{i}]", violations) for i, entry in enumerate(value)]
 
@@ -122,11 +131,13 @@ class Fields:
             return {}
         prefix = f"{path}." if path else ""
         found: dict[str, Any] = {}
-        for key, entry in value.items():
+        keys = value if len(value) <= MANY_FIELDS else [key for key in self._fields if key in value]
+        for key in keys:
             field = self._fields.get(key)
             if field is None:
                 continue
             name, reader = field
+            entry = value[key]
             if entry is None and name not in self._keep_null:
                 continue
             if name in found:

@@ -153,7 +153,10 @@ class StoredTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskQuery:
-    """Newest update first, ties broken by id. An empty `inbound_id` means all; `callers` None likewise."""
+    """Newest update first, ties broken by id; a page with large tasks has fewer than `limit`.
+
+    An empty `inbound_id` means all; `callers` None likewise.
+    """
 
     inbound_id: str = ""
     callers: Sequence[str] | None = None

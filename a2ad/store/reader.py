@@ -31,6 +31,8 @@ COLUMNS = (
 NUMBERS = {state: number for number, state in STATE_NUMBERS.items()}
 #: (inbound, caller) pairs in one statement; SQLite takes 500 terms in a compound select
 MAX_PAIRS = 200
+#: the messages and artifacts of one page, about
+PAGE_BYTES = 8 << 20
 
 log = structlog.get_logger()
 
@@ -68,9 +70,30 @@ class Reader:
         rows: list[TaskRow] = []
         if total and pairs:
             rows = [_row(row) for row in await self._page(query, sorted(pairs))]
-        more = len(rows) > query.limit
-        tasks = await self._complete(rows[: query.limit], history=query.history, artifacts=query.artifacts)
-        return TaskPage(tasks, total, more)
+        wanted = await self._within(rows[: query.limit], query)
+        tasks = await self._complete(wanted, history=query.history, artifacts=query.artifacts)
+        return TaskPage(tasks, total, more=len(rows) > len(wanted))
+
+    async def _within(self, rows: list[TaskRow], query: TaskQuery) -> list[TaskRow]:
+        """As many as fit into `PAGE_BYTES`, and at least one."""
+        tables = [("messages", "body")] if query.history == "all" else []
+        tables += [("artifacts", "parts")] if query.artifacts else []
+        if not tables or len(rows) < 2:
+            return rows
+        marks = ", ".join("?" * len(rows))
+        sql = " UNION ALL ".join(
+            f"SELECT task_id, sum(length({column})) FROM {table} WHERE task_id IN ({marks}) GROUP BY task_id"
+            for table, column in tables
+        )
+        sizes: defaultdict[str, int] = defaultdict(int)
+        for task_id, size in await self._all(sql, [row.id for row in rows] * len(tables)):
+            sizes[task_id] += size
+        total = 0
+        for count, row in enumerate(rows):
+            total += sizes[row.id]
+            if total > PAGE_BYTES and count:
+                return rows[:count]
+        return rows
 
     async def _page(self, query: TaskQuery, pairs: Sequence[tuple[str, str]]) -> list[Any]:
         """One row more than asked for. Each (inbound, caller) is read along its own index and the runs are merged:

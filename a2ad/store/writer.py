@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
-from a2ad.errors import StoreUnavailable
+from a2ad.errors import StoreRefused, StoreUnavailable
 from a2ad.model import now_ms
 from a2ad.store import StoreHealth
 
@@ -25,6 +25,7 @@ Tally: TypeAlias = dict[tuple[str, str, int], int]
 #: runs in the writer's thread, inside a transaction that it shares with others
 Operation: TypeAlias = Callable[[sqlite3.Connection, Tally], T]
 MAX_GROUP = 512
+CLOSE_SECONDS = 3.0
 
 log = structlog.get_logger()
 
@@ -46,7 +47,9 @@ class Writer:
         self._thread.start()
 
     def submit(self, operation: Operation[T]) -> asyncio.Future[T]:
-        """The operation's result once it is durable; `StoreUnavailable` where it could not be made so."""
+        """The operation's result once it is durable; `StoreUnavailable` where it could not be made so just now, and
+        `StoreRefused` where the fault is the operation's.
+        """
         future: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
             future.set_exception(StoreUnavailable("The task store is closed"))
@@ -63,12 +66,12 @@ class Writer:
             self._gathered = []
 
     async def close(self) -> None:
-        """Commit what was submitted, then end the thread."""
+        """Commit what was submitted, then end the thread; a database that is locked is not waited for any longer."""
         if not self._closed:
             self._closed = True
             self._hand_over()
             self._queue.put(None)
-            await asyncio.to_thread(self._thread.join)
+            await asyncio.to_thread(self._thread.join, CLOSE_SECONDS)
 
     def _run(self) -> None:
         more = True
@@ -95,7 +98,7 @@ class Writer:
         except Exception as error:
             if len(operations) == 1:
                 log.exception("store.operation_failed")
-                return [StoreUnavailable(f"The task store refused a write: {type(error).__name__}")]
+                return [StoreRefused(f"The task store refused a write: {type(error).__name__}")]
             return [outcome for operation in operations for outcome in self._commit([operation])]
         if self.health.error is not None:
             log.info("store.recovered", after_seconds=(now_ms() - (self.health.since or 0)) / 1000)

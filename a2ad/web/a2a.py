@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from typing import Any
 
@@ -35,6 +36,8 @@ from a2ad.web.sse import Streams
 JSON_HEADERS = {hdrs.CONTENT_TYPE: "application/json", "A2A-Version": "1.0"}
 CARD_SUFFIXES = ("/.well-known/agent-card.json", "/agent-card.json")
 WELL_KNOWN = "/.well-known/agent-card.json"
+#: a body larger than this is read in a thread, so that others need not wait for it, in bytes
+LARGE_BODY = 1 << 17
 #: base URLs for which a card is kept ready, at most
 MAX_CARDS = 100
 
@@ -67,7 +70,7 @@ class A2AEndpoint:
         public = host_name(config.server.public_url.partition("//")[2].partition("/")[0])
         self._names = {*LOOPBACK_NAMES, *config.server.allowed_hosts, *([public] if public else [])}
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
         inbound = self._inbounds.at(path)
         if inbound is not None:
@@ -75,8 +78,12 @@ class A2AEndpoint:
                 return await self._call(request, inbound)
             return _plain(405, "Only POST is answered here", Allow="POST")
         inbound = self._card_owner(path)
+        if inbound is None and path == WELL_KNOWN and len(self._inbounds):
+            return _plain(
+                404, "No agent is the default here: ask for /a2a/<id>/agent-card.json, or set a2a.default_inbound"
+            )
         if inbound is None:
-            return _plain(404, "There is nothing here")
+            return _plain(404, "There is no agent at this path")
         if request.method not in {"GET", "HEAD"}:
             return _plain(405, "Only GET is answered here", Allow="GET, HEAD")
         return self._serve_card(request, inbound)
@@ -91,7 +98,7 @@ class A2AEndpoint:
                 return found
         return None
 
-    def _serve_card(self, request: web.Request, inbound: Inbound) -> web.Response:
+    def _serve_card(self, request: web.BaseRequest, inbound: Inbound) -> web.Response:
         card = self.card(request, inbound)
         headers = {**JSON_HEADERS, hdrs.ETAG: card.etag, hdrs.CACHE_CONTROL: "max-age=60"}
         known = [tag.strip().removeprefix("W/") for tag in request.headers.get(hdrs.IF_NONE_MATCH, "").split(",")]
@@ -128,7 +135,7 @@ class A2AEndpoint:
 
     # JSON-RPC
 
-    async def _call(self, request: web.Request, inbound: Inbound) -> web.StreamResponse:
+    async def _call(self, request: web.BaseRequest, inbound: Inbound) -> web.StreamResponse:
         source = source_address(request, self._config.server.trusted_proxies)
         call_id = jsonrpc.NO_ID
         peer = self._peers.open(request, inbound.id, source, "")
@@ -136,7 +143,8 @@ class A2AEndpoint:
             caller = self._admit(request, inbound, source)
             body = await self._body(request)
             self._check_content(request, inbound)
-            call = jsonrpc.parse(body)
+            large = len(body) > LARGE_BODY
+            call = await asyncio.to_thread(jsonrpc.parse, body) if large else jsonrpc.parse(body)
             call_id = call.id
             _check_version(request)
             peer.method = call.method
@@ -147,7 +155,8 @@ class A2AEndpoint:
                     if call.method in PUSH_METHODS
                     else errors.MethodNotFound(f"There is no method {call.method[:100]!r}")
                 )
-            answer = await method(Context(request, inbound, caller, source, peer, call.id), call.params)
+            context = Context(request, inbound, caller, source, peer, call.id, large=large)
+            answer = await method(context, call.params)
             if isinstance(answer, web.StreamResponse):
                 return answer
             return web.Response(body=jsonrpc.result(call.id, answer), headers=JSON_HEADERS)
@@ -164,7 +173,7 @@ class A2AEndpoint:
         finally:
             self._peers.closed(peer)
 
-    def _admit(self, request: web.Request, inbound: Inbound, source: str) -> str:
+    def _admit(self, request: web.BaseRequest, inbound: Inbound, source: str) -> str:
         """The caller's name. Raises `RateLimited`, `Unauthorized`."""
         wait = self._limiter.wait(source)
         if wait:
@@ -175,7 +184,7 @@ class A2AEndpoint:
             raise errors.Unauthorized
         return caller
 
-    async def _body(self, request: web.Request) -> bytes:
+    async def _body(self, request: web.BaseRequest) -> bytes:
         try:
             return await read_body(request, self._config.limits.body_bytes)
         except BodyError as error:
@@ -183,7 +192,7 @@ class A2AEndpoint:
         except (web.RequestPayloadError, ValueError):
             raise errors.ParseError("The request body could not be read") from None
 
-    def _check_content(self, request: web.Request, inbound: Inbound) -> None:
+    def _check_content(self, request: web.BaseRequest, inbound: Inbound) -> None:
         """Keeps a web page from driving an endpoint on the browser's machine (`protocol.md` 2.5)."""
         if media_type(request) not in JSON_TYPES:
             raise errors.UnsupportedMediaType
@@ -204,7 +213,7 @@ class A2AEndpoint:
         return web.Response(status=error.status, body=body, headers=headers)
 
 
-def _check_version(request: web.Request) -> None:
+def _check_version(request: web.BaseRequest) -> None:
     version: Any = request.headers.get("A2A-Version")
     if version is None:
         version = request.query.get("A2A-Version", "")

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from a2ad.engine import Engine, LiveTask
+from a2ad.engine.workdirs import contexts_dir
 from a2ad.errors import (
     ActionFailed,
     InvalidParams,
@@ -72,12 +73,11 @@ class Actions:
 
     async def _remove(self, fields: Fields) -> Result:
         inbound = await self._inbounds.update(fields["id"], {"enabled": False})
-        await self._cancel([task for task in self._engine.live.values() if task.row.inbound_id == inbound.id])
         await self._pool.drop_inbound(inbound.id)
         # the inbound goes last: if this is cut short, it is still there to be removed again
         await self._engine.forget_inbound(inbound.id)
         await self._inbounds.remove(inbound.id)
-        folder = self._engine.state_dir / "contexts" / inbound.id
+        folder = contexts_dir(self._engine.state_dir, inbound.id)
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         return {"message": f'inbound server "{inbound.record.name}" removed, with its tasks', "id": inbound.id}
 
@@ -149,7 +149,7 @@ class Actions:
         ]
 
     async def _cancel(self, tasks: list[LiveTask]) -> int:
-        outcomes = await asyncio.gather(*(self._engine.cancel(task.id) for task in tasks), return_exceptions=True)
+        outcomes = await asyncio.gather(*(self._engine.cancel_task(task) for task in tasks), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, ProtocolError) and not isinstance(outcome, TaskNotCancelable):
                 raise ActionFailed(str(outcome))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import structlog
@@ -56,7 +56,7 @@ class ControlApi:
         self._base_url = base_url
         self._card_at = card_at
         self._stopping = asyncio.Event()
-        self._reads: dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {
+        self._reads: dict[str, Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]] = {
             "": self._read_snapshot,
             "/presets": self._read_presets,
             "/card": self._read_card,
@@ -70,13 +70,14 @@ class ControlApi:
         """End the streams of changes."""
         self._stopping.set()
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Every request below `/a2a/api`. Nothing gets past the guard, not even to a 404."""
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Every request below `/a2a/api`, or of a listener of its own. Nothing gets past the guard, not to a 404."""
         refusal = control_refusal(request, self._config.server.allowed_hosts)
         if refusal is not None:
             log.warning("control.refused", source=peer_address(request), path=request.path, reason=refusal)
             return _failed(403, refusal)
-        read = self._reads.get(request.path.removeprefix(BASE).rstrip("/"))
+        path = request.path
+        read = self._reads.get(path.removeprefix(BASE).rstrip("/")) if path.startswith(BASE) else None
         if read is None:
             return _failed(404, f"there is nothing at {request.path}")
         try:
@@ -93,35 +94,37 @@ class ControlApi:
         allowed = "GET, POST" if read == self._read_snapshot else "GET"
         return _failed(405, f"only {allowed} is answered here", headers={hdrs.ALLOW: allowed})
 
-    async def _read_snapshot(self, request: web.Request) -> web.Response:
+    async def _read_snapshot(self, request: web.BaseRequest) -> web.Response:
         return _answer(await self._snapshots.snapshot(read_query(request.query), self._base_url(request)))
 
-    async def _read_presets(self, request: web.Request) -> web.Response:  # noqa: ARG002 - a read like the others
+    async def _read_presets(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - a read like the others
         return _answer(self._snapshots.presets())
 
-    async def _read_card(self, request: web.Request) -> web.Response:
+    async def _read_card(self, request: web.BaseRequest) -> web.Response:
         inbound = self._inbounds.get(request.query.get("id", ""))
         if inbound is None:
             return _failed(404, "there is no such inbound server")
         card = self._card_at(self._base_url(request), inbound)
         return web.Response(body=card.body, headers=HEADERS, content_type="application/json")
 
-    async def _read_task(self, request: web.Request) -> web.Response:
+    async def _read_task(self, request: web.BaseRequest) -> web.Response:
         return _answer(await self._snapshots.task(request.query.get("id", "")))
 
-    async def _read_session(self, request: web.Request) -> web.Response:
+    async def _read_session(self, request: web.BaseRequest) -> web.Response:
         server_id = request.query.get("serverId") or None
         session = self._snapshots.session(request.query.get("contextId", ""), server_id)
         return _answer(session) if session is not None else _failed(404, "there is no such session")
 
-    async def _read_metrics(self, request: web.Request) -> web.Response:  # noqa: ARG002 - a read like the others
+    async def _read_metrics(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - a read like the others
         return _answer(await self._snapshots.metrics())
 
-    async def _read_events(self, request: web.Request) -> web.StreamResponse:
+    async def _read_events(self, request: web.BaseRequest) -> web.StreamResponse:
         """A `snapshot` event at once and after every change; its id names the content, for `Last-Event-ID`."""
         known = request.headers.get("Last-Event-ID")
         query = read_query(request.query)
-        async with sse_response(request, ping_interval=self._config.a2a.keepalive_seconds, sep="\n") as response:
+        async with sse_response(
+            cast("web.Request", request), ping_interval=self._config.a2a.keepalive_seconds, sep="\n"
+        ) as response:
             while response.is_connected() and not self._stopping.is_set():
                 body = orjson.dumps(await self._snapshots.snapshot(query, self._base_url(request)))
                 digest = hashlib.blake2b(body, digest_size=9).hexdigest()
@@ -135,7 +138,7 @@ class ControlApi:
                     continue
         return response
 
-    async def _act(self, request: web.Request) -> web.Response:
+    async def _act(self, request: web.BaseRequest) -> web.Response:
         if media_type(request) != "application/json":
             return _failed(415, "Content-Type must be application/json")
         try:
@@ -146,7 +149,7 @@ class ControlApi:
             return _failed(400, str(error))
         if not isinstance(body, dict):
             return _failed(409, "the body must be a JSON object with an `action`")
-        name = str(body.get("action"))[:100]
+        name = body["action"][:100] if isinstance(body.get("action"), str) else ""
         try:
             if name.startswith("outbound."):
                 raise ActionFailed("outbound connections are not there yet")
@@ -162,12 +165,12 @@ class ControlApi:
         return _answer({"ok": True, **result})
 
     def _told(
-        self, request: web.Request, action: str, body: dict[str, Any], *, ok: bool, message: str,
+        self, request: web.BaseRequest, action: str, body: dict[str, Any], *, ok: bool, message: str,
         inbound_id: str | None = None,
     ) -> None:  # fmt: skip
         """Who did what, and what became of it: no field but the id is told, for one might be a token."""
         target = inbound_id or body.get("id")
-        told = {"action": action, "id": target if isinstance(target, str) else None, "ok": ok,
+        told = {"action": action, "id": target[:200] if isinstance(target, str) else None, "ok": ok,
                 "source": peer_address(request), "message": message if ok else "refused"}  # fmt: skip
         self._audit.record("control.action", told)
         if ok and action.startswith("inbound.") and action not in {"inbound.sendTest", "inbound.close"}:

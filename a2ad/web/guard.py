@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from urllib.parse import urlsplit
@@ -14,8 +15,9 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP")
 JSON_TYPES = frozenset({"application/json", "application/a2a+json"})
-#: how long a client may pause in the middle of a body, in seconds
-BODY_SECONDS = 30.0
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+#: how long a client may pause in the middle of a body, and take for all of it, in seconds
+BODY_SECONDS, BODY_SECONDS_ALL = 30.0, 300.0
 
 Networks = Sequence[IPv4Network | IPv6Network]
 
@@ -44,8 +46,19 @@ def source_address(request: web.BaseRequest, trusted: Networks) -> str:
         return address
     hops = [hop.strip() for header in request.headers.getall("X-Forwarded-For", ()) for hop in header.split(",")]
     while hops and _within(address, trusted):
-        address = hops.pop()
+        hop = hops.pop()
+        if not _is_address(hop):
+            break  # whoever wrote that, it was not a proxy to be trusted
+        address = hop
     return address
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _within(address: str, networks: Networks) -> bool:
@@ -58,11 +71,11 @@ def _within(address: str, networks: Networks) -> bool:
 
 
 def host_name(host: str | None) -> str:
-    """The name in a Host header, in lower case, without its port; empty where there is none that makes sense."""
-    try:
-        return urlsplit(f"//{host}").hostname or "" if host and "@" not in host and "/" not in host else ""
-    except ValueError:
-        return ""
+    """The name in a Host header, in lower case, without port and brackets; empty where it is not `name` or
+    `name:port`.
+    """
+    match = _HOST.fullmatch(host or "")
+    return match[1].strip("[]").lower() if match else ""
 
 
 def media_type(request: web.BaseRequest) -> str:
@@ -75,7 +88,11 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     declared = request.content_length
     if declared is not None and declared > limit:
         raise BodyError(413)
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer itself has not begun
     content = request.content
+    end = asyncio.get_running_loop().time() + BODY_SECONDS_ALL
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -83,7 +100,7 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
             piece = content.read_nowait()
         else:
             try:
-                async with asyncio.timeout(BODY_SECONDS):
+                async with asyncio.timeout(min(BODY_SECONDS, end - asyncio.get_running_loop().time())):
                     piece = await content.readany()
             except TimeoutError:
                 raise BodyError(408) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -33,12 +34,13 @@ PUSH_METHODS = frozenset(
 class Context:
     """Who calls, and where the answer goes."""
 
-    request: web.Request
+    request: web.BaseRequest
     inbound: Inbound
     caller: str
     source: str
     peer: Peer
     call_id: bytes
+    large: bool = False
 
 
 Params: TypeAlias = dict[str, Any]
@@ -62,7 +64,7 @@ class Methods:
         }
 
     async def _send(self, context: Context, params: Params) -> bytes:
-        wanted = a2a.send_message(params)
+        wanted = await _read_message(context, params)
         task = (await self._accept(context, wanted, stream=False)).task
         if not (wanted.return_immediately and not task.row.hidden):
             context.peer.waiting = True
@@ -73,7 +75,7 @@ class Methods:
         return b'{"task":' + task.view().encode(wanted.history_length) + b"}"
 
     async def _send_streaming(self, context: Context, params: Params) -> web.StreamResponse:
-        wanted = a2a.send_message(params)
+        wanted = await _read_message(context, params)
         _check_accepts_stream(context.request)
         reader = (await self._accept(context, wanted, stream=True)).reader
         assert reader is not None
@@ -128,13 +130,19 @@ class Methods:
         return self._card(context.request, context.inbound).body
 
 
+async def _read_message(context: Context, params: Params) -> a2a.SendMessageParams:
+    if context.large:
+        return await asyncio.to_thread(a2a.send_message, params)
+    return a2a.send_message(params)
+
+
 def _admits_text(modes: tuple[str, ...]) -> bool:
     """Empty is anything; else one entry has to admit text (`protocol.md` 3)."""
     wanted = [mode.partition(";")[0].strip().lower() for mode in modes]
     return not wanted or any(mode in {"*/*", "*"} or mode.startswith("text/") or mode == "text" for mode in wanted)
 
 
-def _check_accepts_stream(request: web.Request) -> None:
+def _check_accepts_stream(request: web.BaseRequest) -> None:
     ranges = [part.strip() for header in request.headers.getall(hdrs.ACCEPT, ()) for part in header.split(",")]
     wanted = [_media_range(part) for part in ranges if part]
     if wanted and not any(

@@ -9,7 +9,6 @@ So one timer writes the keepalive of all streams here; aiohttp-sse serves the co
 from __future__ import annotations
 
 import asyncio
-import socket
 
 from aiohttp import hdrs, web
 
@@ -27,7 +26,7 @@ HEADERS = {
 COMMENT = b":\n\n"
 CHUNKED_COMMENT = b"3\r\n:\n\n\r\n"
 #: a client that takes nothing for so long is gone, in seconds
-SEND_SECONDS = 120
+SEND_SECONDS = 60
 
 
 class Stream:
@@ -91,13 +90,12 @@ class Streams:
         self._peers.sweep()
         self._timer = loop.call_later(step, self._tick)
 
-    async def serve(self, request: web.Request, call_id: bytes, reader: Reader) -> web.StreamResponse:
+    async def serve(self, request: web.BaseRequest, call_id: bytes, reader: Reader) -> web.StreamResponse:
         """Write the reader's frames as they come, to their end."""
         loop = asyncio.get_running_loop()
         stream = Stream(request, reader, loop.time())
         response = web.StreamResponse(headers=HEADERS)
         try:
-            _drop_when_unacknowledged(request)
             await response.prepare(request)
             if not reader.ready:
                 await response.write(COMMENT)  # the headers must not wait for the first frame
@@ -120,7 +118,9 @@ class Streams:
             reader.close()
         return response
 
-    async def _finish(self, request: web.Request, response: web.StreamResponse, call_id: bytes, reader: Reader) -> None:
+    async def _finish(
+        self, request: web.BaseRequest, response: web.StreamResponse, call_id: bytes, reader: Reader
+    ) -> None:
         failure = reader.failure
         if isinstance(failure, (Lagged, ConnectionError)):
             # half a stream must not look like a whole one
@@ -131,13 +131,3 @@ class Streams:
             error = failure if isinstance(failure, ProtocolError) else InternalError()
             await response.write(b"data: " + jsonrpc.failure(call_id, error, a2a_dialect=self._a2a_dialect) + b"\n\n")
         await response.write_eof()
-
-
-def _drop_when_unacknowledged(request: web.Request) -> None:
-    """Let the kernel end a connection whose client does not acknowledge what was sent: a keepalive is enough then to
-    find out that it is gone.
-    """
-    sock = request.transport.get_extra_info("socket") if request.transport is not None else None
-    option = getattr(socket, "TCP_USER_TIMEOUT", None)
-    if sock is not None and option is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
-        sock.setsockopt(socket.IPPROTO_TCP, option, SEND_SECONDS * 1000)

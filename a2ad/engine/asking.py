@@ -1,0 +1,145 @@
+"""`TaskRequest.ask`: a run that waits for an answer gives its slot back, and takes one again to go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from a2ad.executor import Text
+from a2ad.model import TaskState
+
+if TYPE_CHECKING:
+    from a2ad.engine.core import Engine
+    from a2ad.engine.run import Run
+
+#: how often a deadline that is past looks whether the answer on its way has arrived, in seconds
+RECHECK_SECONDS = 0.05
+
+
+class Asking:
+    """The question of one run. It is asked, and then answered, or given up by the run itself."""
+
+    __slots__ = ("_answer", "_engine", "_run", "since")
+
+    def __init__(self, engine: Engine, run: Run) -> None:
+        self._engine = engine
+        self._run = run
+        self._answer: asyncio.Future[dict[str, Any]] | None = None
+        #: since when it waits, by `loop.time()`
+        self.since = 0.0
+
+    @property
+    def active(self) -> bool:
+        """The run waits, and holds no slot."""
+        return self._answer is not None
+
+    async def ask(
+        self, question: Text, *, state: TaskState, options: Sequence[Mapping[str, Any]] | None, deadline: float | None
+    ) -> dict[str, Any]:
+        """Interrupt the task, and wait for the next message to it; `TimeoutError` past the deadline (seconds)."""
+        run, task = self._run, self._run.task
+        if run.stopping or task.run is not run or task.finishing or task.state.terminal:
+            raise RuntimeError("the task does not run any more")
+        if self.active:
+            raise RuntimeError("the task is asking already")
+        state = TaskState(state)
+        if not state.interrupted:
+            raise ValueError("a question makes a task INPUT_REQUIRED or AUTH_REQUIRED")
+        if deadline is not None and not deadline > 0:
+            raise ValueError("a deadline is a number of seconds above 0")
+        parts = _question_parts(question, options, deadline)
+        loop = asyncio.get_running_loop()
+        answer = self._answer = loop.create_future()
+        self.since = loop.time()
+        try:
+            await task.settle(state, parts)
+            self._leave_line()
+            if await self._answered(answer, None if deadline is None else self.since + deadline):
+                message: dict[str, Any] = answer.result()
+                return message
+            await self._go_on()
+            raise TimeoutError("nobody answered in time")
+        except asyncio.CancelledError:
+            # the run is being stopped; or the executor has given up waiting, and works on
+            if not run.stopping and task.state.interrupted and task.run is run:
+                await self._go_on()
+            raise
+        finally:
+            self._answer = None
+            run.deadline += loop.time() - self.since
+
+    async def _answered(self, answer: asyncio.Future[dict[str, Any]], until: float | None) -> bool:
+        task, loop = self._run.task, asyncio.get_running_loop()
+        while True:
+            if not task.state.interrupted:
+                until = None  # the answer is recorded: it waits for a slot alone
+            timeout = None if until is None else until - loop.time()
+            if timeout is not None and timeout <= 0:
+                if not task.continuing:
+                    return answer.done()
+                timeout = RECHECK_SECONDS  # somebody's answer is on its way into the store
+            done, _ = await asyncio.wait([answer], timeout=timeout)
+            if done:
+                return True
+
+    def answer(self, message: dict[str, Any]) -> None:
+        """The message that it waits for; the run has a slot again."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(message)
+
+    def close(self) -> None:
+        """The run has ended: whoever still waits in `ask` waits in vain."""
+        if self._answer is not None:
+            self._answer.cancel()
+
+    def answer_in_turn(self, message: dict[str, Any]) -> None:
+        """As `answer`, as soon as there is a slot for the run."""
+        ticket = self._run.task.ticket
+        assert ticket is not None
+
+        async def go_on() -> None:
+            await self._run.insist(self._run.task.begin)
+            self.answer(message)
+
+        ticket.start = lambda: self._engine.guard(self._run.task, go_on())
+        self._engine.scheduler.set_ready(ticket)
+
+    def _leave_line(self) -> None:
+        ticket = self._run.task.ticket
+        if ticket is not None:
+            self._engine.scheduler.leave(ticket)
+
+    async def _go_on(self) -> None:
+        """Without an answer: the task works on, as soon as it has a slot again."""
+        task, ticket = self._run.task, self._run.task.ticket
+        assert ticket is not None
+        turn = asyncio.get_running_loop().create_future()
+
+        def start() -> None:
+            if not turn.done():
+                turn.set_result(None)
+
+        ticket.start = start
+        task.continuing = True
+        try:
+            if not self._engine.scheduler.enter(ticket, front=True):
+                self._engine.scheduler.set_ready(ticket)
+                await turn
+            await self._run.insist(lambda: task.transition(TaskState.WORKING))
+        finally:
+            task.continuing = False
+
+
+def _question_parts(
+    question: Text, options: Sequence[Mapping[str, Any]] | None, deadline: float | None
+) -> list[dict[str, Any]]:
+    """The question as text, and what belongs to it as a data part."""
+    parts: list[dict[str, Any]] = [{"text": question}] if isinstance(question, str) else list(question)
+    if options:
+        text = "\n".join(part["text"] for part in parts if "text" in part)
+        data: dict[str, Any] = {"question": text, "options": [dict(option) for option in options]}
+        if deadline is not None:
+            data["deadline"] = deadline
+        parts.append({"data": data})
+    return parts

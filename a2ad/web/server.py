@@ -1,0 +1,51 @@
+"""aiohttp's low-level server, without an application: the paths are the operator's, and change while it runs.
+
+What cannot be read as HTTP is answered and logged without a word of it: it may hold a token.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+log = structlog.get_logger()
+
+
+class HttpServer(web.Server):
+    """Makes a `Connection` for each connection."""
+
+    def __call__(self) -> web.RequestHandler:
+        return Connection(self, loop=self._loop, **self._kwargs)
+
+
+class Connection(web.RequestHandler):
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - the parser's, with an excerpt of what was sent
+    ) -> web.StreamResponse:
+        """An answer to a request that could not be read, or whose handler failed."""
+        if request.writer.output_size > 0 or isinstance(exc, ConnectionError):
+            raise ConnectionError("the response has begun, or nobody is there to read it")
+        if status == 500:
+            reference = secrets.token_hex(4)
+            log.error("request.failed", reference=reference, exc_info=exc)
+            text = f"internal error (reference {reference})"
+        else:
+            log.info("request.malformed", source=request.remote, error=type(exc).__name__)
+            text = "the request is not valid HTTP" if status == 400 else "the request cannot be answered"
+        response = web.json_response({"error": text}, status=status)
+        response.force_close()
+        return response
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """What goes wrong between the requests of a connection: its own text may quote them."""
+        error = kw.get("exc_info")
+        log.warning("connection.failed", error=type(error).__name__, at=str(args[0]) if args else "")
