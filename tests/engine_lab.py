@@ -6,15 +6,14 @@ Time stands still until `advance`; a crash leaves what was committed and nothing
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
-import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakSet
 
 from a2ad import (
     Artifact,
@@ -30,7 +29,7 @@ from a2ad import (
 )
 from a2ad.audit import Audit
 from a2ad.config import LimitsConfig, load
-from a2ad.engine import Engine, Reader
+from a2ad.engine import Engine
 from a2ad.errors import StoreUnavailable
 from a2ad.plugins import PluginHost
 from a2ad.schemas import a2a
@@ -220,6 +219,7 @@ class Watched:
         if self.dead:
             failed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             failed.set_exception(StoreUnavailable())
+            failed.exception()  # whoever asked may be gone as well
             return failed
         answer = call()
         if not inspect.isawaitable(answer):
@@ -237,76 +237,6 @@ class Watched:
         return (lambda *args, **more: self._pass(lambda: member(*args, **more))) if callable(member) else member
 
 
-# a client that puts a stream together
-
-
-class Client:
-    """Reads a stream as a naive client does: what it has of the task is in `task`."""
-
-    def __init__(self, task_id: str, reader: Reader, *, snapshot: bool) -> None:
-        """`snapshot`: its first frame is one, and has a number that others have too."""
-        self.task_id = task_id
-        self.reader = reader
-        self.snapshot = snapshot
-        self.batches: list[list[tuple[int, dict[str, Any]]]] = []
-        self.raw: list[tuple[int, bytes]] = []
-        self.task: dict[str, Any] = {}
-        self.ended = False
-
-    async def drain(self) -> None:
-        """Take what is there."""
-        while self.reader.ready and not self.ended:
-            batch = await self.reader.take()
-            self.ended = not batch
-            self.raw += [(frame.number, frame.result) for frame in batch]
-            self.batches.append([(frame.number, json.loads(frame.result)) for frame in batch])
-            for _, result in self.batches[-1]:
-                self._apply(result)
-
-    @property
-    def replayed(self) -> list[tuple[int, dict[str, Any]]]:
-        """What came with the snapshot."""
-        return self.batches[0][1:] if self.snapshot else []
-
-    def numbered(self) -> list[tuple[int, bytes]]:
-        """The frames that have a number of their own."""
-        return self.raw[1:] if self.snapshot else self.raw
-
-    def live_numbers(self) -> list[int]:
-        return [number for batch in self.batches[self.snapshot :] for number, _ in batch]
-
-    @property
-    def frames(self) -> list[tuple[int, dict[str, Any]]]:
-        return [frame for batch in self.batches for frame in batch]
-
-    def _apply(self, result: dict[str, Any]) -> None:
-        ((kind, body),) = result.items()
-        body = copy.deepcopy(body)
-        if kind == "task":
-            self.task = body
-        elif kind == "statusUpdate":
-            assert body["taskId"] == self.task["id"]
-            self.task["status"] = body["status"]
-        else:
-            self._apply_artifact(body)
-
-    def _apply_artifact(self, update: dict[str, Any]) -> None:
-        artifacts = self.task.setdefault("artifacts", [])
-        new = update["artifact"]
-        held = next((artifact for artifact in artifacts if artifact["artifactId"] == new["artifactId"]), None)
-        if held is None:
-            artifacts.append(new)
-        elif not update["append"]:
-            artifacts[artifacts.index(held)] = new
-        else:
-            held.update({key: value for key, value in new.items() if key != "parts"})
-            for part in new["parts"]:
-                if set(part) == {"text"} == set(held["parts"][-1]):
-                    held["parts"][-1] = {"text": held["parts"][-1]["text"] + part["text"]}
-                else:
-                    held["parts"].append(part)
-
-
 # the whole
 
 
@@ -319,6 +249,8 @@ class Lab:
     limits: LimitsConfig
     replay_frames: int = 200
     desk: Desk = field(default_factory=Desk)
+    #: what ended with its process: what it may say of that counts no more
+    killed: WeakSet[asyncio.Task[Any]] = field(default_factory=WeakSet)
     engine: Engine = field(init=False)
     store: Watched = field(init=False)
 
@@ -392,21 +324,25 @@ class Lab:
     async def close(self) -> None:
         """End what still runs, and close the database."""
         self.desk.dead = True
-        mine = asyncio.current_task()
-        for _ in range(200):
-            others = [task for task in asyncio.all_tasks() if task is not mine]
-            if not others:
-                break
-            for task in others:
-                task.cancel()
-            self.loop.now += 1
-            await asyncio.sleep(0)
-        else:
-            raise AssertionError(f"they do not end: {others}")
+        await self._kill()
         for stand in self.desk.stands:
             stand.gate = None
         self.engine._watchdog.stop()
         await self.store.real.close()
+        await self._kill()  # what a timer has begun meanwhile
+
+    async def _kill(self) -> None:
+        mine = asyncio.current_task()
+        for _ in range(200):
+            others = [task for task in asyncio.all_tasks() if task is not mine]
+            if not others:
+                return
+            self.killed.update(others)
+            for task in others:
+                task.cancel()
+            self.loop.now += 1
+            await asyncio.sleep(0)
+        raise AssertionError(f"they do not end: {others}")
 
 
 def message(steps: list[Any], *, text: str = "", **fields: Any) -> a2a.SendMessageParams:

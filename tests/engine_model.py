@@ -13,7 +13,8 @@ from a2ad import TaskState
 from a2ad.engine.artifacts import stored_view
 from a2ad.errors import Stopping, StoreUnavailable
 from a2ad.model import STATE_NUMBERS
-from tests.engine_lab import INBOUNDS, Client, Lab, Stand
+from tests.engine_client import Client
+from tests.engine_lab import INBOUNDS, Lab, Stand
 
 RUNS, PER_INBOUND, QUEUED = 3, 2, 4
 WORKING, SUBMITTED = TaskState.WORKING, TaskState.SUBMITTED
@@ -236,7 +237,7 @@ class Model:
     def _check_given(self) -> None:
         given = Counter((message, task_id) for message, task_id, _ in self.lab.desk.given)
         for key, count in given.items():
-            assert count <= 1 + self.again[key], "a message was given to the executor twice"
+            assert count <= 1 + self.again[key], ("a message was given to the executor twice", self.tasks[key[1]])
         first: dict[tuple[str, str], int] = {}
         begun = set()
         for stand in self.lab.desk.stands:
@@ -350,6 +351,11 @@ class Model:
             self.tasks[task_id] = touched
         if touched is None:
             return
+        for task in self.waiting:
+            # the place that `touched` gave up was another's: its run has begun, as far as the record goes
+            if committed and task.skill == "chat" and rows[task.id][:2] == (WORKING, False):
+                task.pending = None
+                self._left_running(task)
         sql = f"SELECT message_id FROM messages WHERE task_id = '{touched.id}' AND caller IS NOT NULL ORDER BY seq"
         messages = [found for (found,) in self._query(sql)]
         assert messages == touched.messages or (committed and messages == [*touched.messages, message_id])

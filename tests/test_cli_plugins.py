@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from a2ad import __version__
 from a2ad.cli.client import NoDaemon, control_url, get_json
 from a2ad.config import load
 
@@ -66,8 +67,9 @@ def test_without_a_daemon_the_command_loads_the_plugins_itself(tmp_path, directo
     done = run(tmp_path, "plugins", "--config", str(tmp_path / "a2ad.toml"), "--plugins-dir", str(directory))
     assert done.returncode == 0
     assert "no daemon answered at http://127.0.0.1:1" in done.stderr
-    header, broken, good = done.stdout.splitlines()
+    header, builtin, broken, good = done.stdout.splitlines()
     assert header.split() == ["name", "version", "state", "source", "error"]
+    assert builtin.split() == ["a2ad", __version__, "loaded", "builtin", "-"]
     assert broken.split() == [*f"broken - failed {directory}/broken.py".split(), "SystemExit:", "two", "lines", "?[31m"]
     assert good.split() == ["good", "2", "loaded", f"{directory}/good.py", "-"]
     assert header.index("error") == good.index(" -") + 1
@@ -80,7 +82,7 @@ def test_the_list_as_json_has_the_rows_of_the_snapshot(tmp_path, directory):
     assert done.returncode == 0
     error = "ZeroDivisionError: division by zero"
     row = {"name": "broken", "version": "", "source": str(broken), "state": "failed", "error": error}
-    assert json.loads(done.stdout) == [row]
+    assert json.loads(done.stdout)[1:] == [row]
 
 
 def test_a_running_daemon_is_asked_and_no_proxy_stands_between(tmp_path, daemon):

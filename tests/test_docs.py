@@ -93,7 +93,7 @@ def plugin_name(text: str) -> str:
 def test_the_curl_calls_of_the_readme_publish_an_agent_and_talk_to_it(launch: Launch, tmp_path: Path) -> None:
     daemon = launch("--demo")
     printed = paste(curl_blocks(section(README, "Publish an agent")), daemon, tmp_path)
-    created, token_set, sent, streamed = printed
+    created, token_set, sent, streamed, snapshot = printed
     inbound = created.strip()
     assert re.fullmatch(r"reports-[0-9a-f]{8}", inbound)
     assert json.loads(token_set)["ok"] is True
@@ -104,6 +104,7 @@ def test_the_curl_calls_of_the_readme_publish_an_agent_and_talk_to_it(launch: La
     assert "artifactUpdate" in frames[1]
     assert frames[-1]["task"]["artifacts"][0]["parts"] == [{"text": "hello again"}]
     assert daemon.rpc(inbound, "SendMessage", {})["error"]["code"] == -32040  # the token is wanted now
+    assert [row["serverId"] for row in json.loads(snapshot)["tasks"]] == [inbound, inbound]
 
 
 def test_the_python_client_of_the_readme_talks_to_the_demo(launch: Launch, tmp_path: Path) -> None:

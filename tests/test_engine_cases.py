@@ -16,7 +16,8 @@ from a2ad import Artifact, TaskState
 from a2ad.config import LimitsConfig
 from a2ad.engine import Accepted
 from a2ad.errors import TaskNotCancelable, UnsupportedOperation
-from tests.engine_lab import Client, ClockLoop, Desk, Lab, Scripted, make_host, message
+from tests.engine_client import Client
+from tests.engine_lab import ClockLoop, Desk, Lab, Scripted, make_host, message
 from tests.engine_model import FAULTS
 
 INPUT = TaskState.INPUT_REQUIRED.value

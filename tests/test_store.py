@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from a2ad.errors import StoreUnavailable
+from a2ad.errors import StoreRefused
 from a2ad.model import TaskState, new_id
 from a2ad.store import (
     Change,
@@ -193,7 +193,7 @@ async def test_one_step_at_fault_does_not_take_the_others_of_its_commit_down(sto
     writes += [store.write(new(other)) for other in others[5:]]
 
     assert await asyncio.gather(*writes) == [None] * 10
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreRefused):
         await wrong
     assert await store.counts() == {("in", WORKING): 11}
     assert store.health.error is None

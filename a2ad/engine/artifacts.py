@@ -20,6 +20,9 @@ from a2ad.engine.encode import (
 from a2ad.executor import Artifact
 from a2ad.store import Segment, StoredTask, TaskRow
 
+#: of one task
+MAX_ARTIFACTS = 10_000
+
 
 class Parts:
     """Parts that grow: closed ones as JSON, and at the end perhaps a text that is still open."""
@@ -103,6 +106,8 @@ class Artifacts:
         # a last chunk may have nothing more to say, but the wire wants a part
         parts = parts or [EncodedPart(plain=True, body=b"")]
         known = artifact_id in self._parts
+        if not known and len(self._parts) >= MAX_ARTIFACTS:
+            raise InvalidOutput(f"a task has at most {MAX_ARTIFACTS} artifacts")
         append = bool(artifact.append) and known
         if known and not append:
             self._pending = [held for held in self._pending if held.artifact_id != artifact_id]

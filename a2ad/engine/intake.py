@@ -78,6 +78,9 @@ class Intake:
             return await self._begin(target, params, caller=caller, peer=peer, stream=stream)
         except ProtocolError:
             if params.message_id is not None:
+                live = self._engine.live.get(params.task_id or "")
+                if live is not None:
+                    await live.ledger.saved()  # a copy of this very message may be on its way
                 other = await self._engine.store.find_message(target.id, caller, params.message_id)
                 if other is not None:
                     return await self._repeat(other, stream=stream)
@@ -174,7 +177,7 @@ class Intake:
         if gated:
             self._engine.guard(task, self._decide(task, message, has_slot=has_slot))
         elif has_slot:
-            start(begin=task.state is TaskState.SUBMITTED)
+            start(begin=task.row.queued)
         else:
             self._engine.scheduler.set_ready(ticket)
 
@@ -304,7 +307,7 @@ class Intake:
             raise InvalidParams([("message.contextId", "is not the context of this task")])
         if task.state.terminal:
             raise UnsupportedOperation("The task has ended: send a message without taskId to begin another")
-        if not task.settled_now or task.finishing:
+        if not task.settled_now:
             raise UnsupportedOperation("The task is still running: it takes no message now")
         if task.row.executor not in engine.host.executors:
             raise UnsupportedOperation(f"The task's executor {task.row.executor!r} is not there any more")

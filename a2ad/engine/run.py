@@ -17,7 +17,7 @@ from a2ad.engine.behind import MOST_BYTES
 from a2ad.engine.encode import InvalidOutput, encode_agent_message
 from a2ad.engine.task import RETRY_FIRST, LiveTask
 from a2ad.engine.threads import ThreadedGenerator
-from a2ad.errors import StoreUnavailable
+from a2ad.errors import StoreRefused, StoreUnavailable
 from a2ad.executor import Artifact, Executor, Reply, Status, TaskFailed, TaskOutcome, TaskRequest, Text
 from a2ad.model import TaskState
 
@@ -90,9 +90,10 @@ class Run:
             await task.settle(*outcome)
         except InvalidOutput as error:
             await task.settle(TaskState.FAILED, f"The executor ended with a message that is not valid: {error}")
-        except Exception:
+        except Exception as error:
             log.exception("run.end_failed", task_id=task.id)
-            task.ledger.discard()
+            if isinstance(error, StoreRefused):
+                task.ledger.discard()
             await task.settle(TaskState.FAILED, "The executor's end could not be recorded")
 
     async def _drive(self, request: TaskRequest) -> Outcome:

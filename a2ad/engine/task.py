@@ -131,7 +131,7 @@ class LiveTask:
 
     async def at_rest(self) -> None:
         """Wait until its outcome, if that is decided, and all else has reached the store. Raises `StoreUnavailable`."""
-        while self.finishing or self.ledger.saving is not None:
+        while self.ledger.saving is not None or (self.finishing and not self.settled_now):
             if self.ledger.saving is not None:
                 await self.ledger.saved()
             else:
@@ -340,8 +340,8 @@ class LiveTask:
     def _next_row(self, state: TaskState, text: Text | None) -> tuple[TaskRow, AgentMessage | None]:
         if state not in TRANSITIONS[self.state]:
             raise RuntimeError(f"a task cannot go from {self.state} to {state}")
-        said = text is not None and len(text) > 0
-        message = encode_agent_message(text or "", self.row.context_id, self.row.id) if said else None
+        silent = text is None or (isinstance(text, (str, Sequence)) and not text)
+        message = None if silent else encode_agent_message(text or "", self.row.context_id, self.row.id)
         now = max(now_ms(), self.row.updated_at)
         row = self.row.copy()
         row.state, row.updated_at = state, now
