@@ -345,3 +345,30 @@ async def _stubborn(lab: Lab) -> None:
 
 def test_an_executor_that_ignores_the_cancel_is_left_behind_without_effect(run: Any, make: Callable[..., Lab]) -> None:
     run(_stubborn(make()))
+
+
+async def _cancel_and_end(lab: Lab, *, between: int, steps: list[Any]) -> None:
+    await lab.start()
+    accepted = await send(lab, steps)
+    blocked = asyncio.ensure_future(accepted.task.settled())
+    await lab.calm()
+    Desk.release(lab.desk.waiting()[0])
+    for _ in range(between):
+        await asyncio.sleep(0)
+    canceling = asyncio.ensure_future(lab.engine.cancel(accepted.task.id, "in"))
+    await lab.until(lambda: canceling.done() and blocked.done())
+
+    told = "COMPLETED" if isinstance(canceling.exception(), TaskNotCancelable) else "CANCELED"
+    assert await state_of(lab, accepted.task.id) == told
+    assert told == "COMPLETED" or canceling.result().state is TaskState.CANCELED
+    assert lab.engine.scheduler.running == 0
+    assert accepted.task.id not in lab.engine.live
+    await lab.crash()
+
+
+@pytest.mark.parametrize("steps", [[["gate"]], [["note", "1"], ["gate"], ["note", "2"], ["text", "result", "x"]]])
+@pytest.mark.parametrize("between", range(16))
+def test_a_cancel_that_meets_the_end_of_a_run_has_one_outcome(
+    run: Any, make: Callable[..., Lab], between: int, steps: list[Any]
+) -> None:
+    run(_cancel_and_end(make(), between=between, steps=steps))

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 #: how far a run may be ahead of its fastest reader, at most
-PACE_BYTES = 1 << 20
+PACE_BYTES = 1 << 18
 #: how long a run is paced by readers that take nothing
 PACE_SECONDS = 5.0
 #: what a reader takes at a time, about
-BATCH_BYTES = 1 << 18
+BATCH_BYTES = 1 << 17
 #: how much passes between two looks for readers that lag
 CHECK_BYTES = 1 << 16
 
@@ -35,13 +35,15 @@ class Reader:
     where it is not the end of the task.
     """
 
-    __slots__ = ("_ended", "_log", "_own", "_position", "_taken", "_waiter", "failure", "until_interrupted")
+    __slots__ = ("_ended", "_log", "_own", "_position", "_taken", "_waiter", "failure", "taken_at", "until_interrupted")
 
     def __init__(self, log: FrameLog, first: Sequence[Frame], *, until_interrupted: bool) -> None:
         self._log = log
         self._own = list(first)
         self._position = log.end
         self._taken = log.written
+        #: when it took something last, by `loop.time()`
+        self.taken_at = asyncio.get_running_loop().time()
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         #: a stream of a message, which ends where nothing will come until the client acts
@@ -57,6 +59,11 @@ class Reader:
     def ready(self) -> bool:
         """`take` will not wait."""
         return bool(self._own) or self._ended or self._position < self._log.end
+
+    @property
+    def waits(self) -> bool:
+        """It has taken all that there was, and is ready for more."""
+        return self._waiter is not None
 
     @property
     def position(self) -> int:
@@ -77,6 +84,7 @@ class Reader:
                 frames, _ = _batch(self._log.since(self._position))
                 self._position += len(frames)
                 self._taken = frames[-1].end
+                self.taken_at = asyncio.get_running_loop().time()
                 self._log.progress(self._taken)
                 return frames
             self._waiter = asyncio.get_running_loop().create_future()
@@ -175,9 +183,11 @@ class FrameLog:
     def _check(self) -> None:
         """Cut those who lag too far, and let go of what everybody has."""
         self._checked = self.written
-        newest = len(self._frames[-1].result)  # however large it is, it passes an empty buffer
+        newest = len(self._frames[-1].result)  # however large it is, it passes one who keeps up
+        now = asyncio.get_running_loop().time()
         for reader in list(self.readers):
-            if reader.lag - newest > self._bound:
+            stalled = not reader.waits and now - reader.taken_at > PACE_SECONDS
+            if reader.lag - (0 if stalled else newest) > self._bound:
                 reader.fail(Lagged())
         if self.readers:
             done = min(reader.position for reader in self.readers)

@@ -9,10 +9,11 @@ So one timer writes the keepalive of all streams here; aiohttp-sse serves the co
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from aiohttp import hdrs, web
 
-from a2ad.engine import Lagged, Reader
+from a2ad.engine import Frame, Lagged, Reader
 from a2ad.errors import InternalError, ProtocolError
 from a2ad.web import jsonrpc
 from a2ad.web.peers import Peers
@@ -101,13 +102,10 @@ class Streams:
                 await response.write(COMMENT)  # the headers must not wait for the first frame
             self._open.add(stream)
             middle = b'\ndata: {"jsonrpc":"2.0","id":' + call_id + b',"result":'
-            while frames := await reader.take():
+            while payload := _events(await reader.take(), middle):
                 stream.writing = True
                 stream.last_write = loop.time()
-                await response.write(
-                    b"".join([piece for number, result, _ in frames
-                              for piece in (b"id: %d" % number, middle, result, b"}\n\n")])
-                )  # fmt: skip
+                await response.write(payload)
                 stream.writing = False
                 stream.last_write = loop.time()
             await self._finish(request, response, call_id, reader)
@@ -131,3 +129,8 @@ class Streams:
             error = failure if isinstance(failure, ProtocolError) else InternalError()
             await response.write(b"data: " + jsonrpc.failure(call_id, error, a2a_dialect=self._a2a_dialect) + b"\n\n")
         await response.write_eof()
+
+
+def _events(frames: Sequence[Frame], middle: bytes) -> bytes:
+    """The frames as events; empty where there are none. Nothing but this is held while a client is slow to take it."""
+    return b"".join([piece for number, result, _ in frames for piece in (b"id: %d" % number, middle, result, b"}\n\n")])

@@ -1,0 +1,706 @@
+"""Two things at the same moment: a cancel and an answer, an answer and its deadline, a question and its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from a2ad import Artifact, InputRequired, Reply, Status, TaskState
+from a2ad.engine import intake
+from a2ad.errors import StoreUnavailable, TaskNotCancelable, UnsupportedOperation
+from tests.race_lab import Lab, frames, loop, outcome, race, state_in
+
+FILE = [{"text": "with a file"}, {"raw": "YQ=="}]
+
+
+async def asks(request: Any) -> Any:
+    """Asks once, and says what it was told."""
+    answer = await request.ask("which?")
+    yield Artifact([{"text": answer["parts"][0]["text"]}])
+
+
+async def asks_by_ending(request: Any) -> Any:
+    """The same, with a run for each message."""
+    if not request.resumed:
+        raise InputRequired("which?")
+    yield Artifact([{"text": request.text}])
+
+
+async def works(request: Any) -> Any:
+    yield Artifact([{"text": "begun"}])
+    await asyncio.sleep(10)
+    yield Artifact([{"text": "done"}])
+
+
+async def ends(request: Any) -> Any:
+    yield Artifact([{"text": "done"}])
+
+
+ASKING = pytest.mark.parametrize("script", [asks, asks_by_ending])
+
+
+# a cancel, and something else
+
+
+@ASKING
+@race()
+async def test_a_cancel_while_the_answer_stores_its_file_leaves_the_task_canceled(lab: Lab, script: Any) -> None:
+    lab.scripts["a"] = script
+    task = await lab.begin()
+    reader = await lab.engine.subscribe(task.id, "in", None)
+    keep, real = asyncio.Event(), intake.keep_attachments
+
+    async def slow(*args: Any) -> Any:
+        await keep.wait()
+        return await real(*args)
+
+    intake.keep_attachments = slow
+    try:
+        answer = await lab.go(lab.send(task=task, parts=FILE))
+        canceled = lab.store.hold_state("CANCELED")
+        cancel = await lab.go(lab.engine.cancel(task.id))
+        keep.set()
+        await lab.calm()
+    finally:
+        intake.keep_attachments = real
+    assert canceled.caught == 1
+    canceled.release()
+    await lab.advance(1)
+
+    assert isinstance(outcome(answer), UnsupportedOperation)
+    assert outcome(cancel).state is TaskState.CANCELED
+    await lab.ended(task, "CANCELED", reader)
+
+
+@ASKING
+@race()
+async def test_a_cancel_while_the_answer_is_being_recorded_leaves_the_task_canceled(lab: Lab, script: Any) -> None:
+    lab.scripts["a"] = script
+    task = await lab.begin()
+    reader = await lab.engine.subscribe(task.id, "in", None)
+    held = lab.store.hold_state("WORKING")
+    answer = await lab.go(lab.send(task=task, stream=True))
+    cancel = await lab.go(lab.engine.cancel(task.id))
+    held.release()
+    await lab.advance(1)
+
+    task = outcome(cancel)
+    await lab.ended(task, "CANCELED", reader, outcome(answer).reader)
+
+
+@ASKING
+@race()
+async def test_an_answer_while_the_cancel_is_being_recorded_is_refused(lab: Lab, script: Any) -> None:
+    lab.scripts["a"] = script
+    task = await lab.begin()
+    held = lab.store.hold_state("CANCELED")
+    cancel = await lab.go(lab.engine.cancel(task.id))
+    answer = await lab.go(lab.send(task=task))
+    held.release()
+    await lab.advance(1)
+
+    assert isinstance(outcome(answer), UnsupportedOperation)
+    await lab.ended(outcome(cancel), "CANCELED")
+
+
+@race(runs=1)
+async def test_a_cancel_while_the_begin_of_a_run_is_being_recorded_leaves_the_task_canceled(lab: Lab) -> None:
+    began = []
+
+    async def script(request: Any) -> Any:
+        began.append(request.task_id)
+        await asyncio.sleep(1)
+        yield Artifact([{"text": "late"}])
+
+    lab.scripts["a"] = script
+    await lab.begin()
+    queued = await lab.send(stream=True)
+    held = lab.store.hold(matches=lambda change: change.row.id == queued.task.id)
+    await lab.advance(1)
+    assert held.caught == 1, "its turn has come"
+    cancel = await lab.go(lab.engine.cancel(queued.task.id))
+    held.release()
+    await lab.advance(2)
+
+    assert outcome(cancel) is queued.task
+    await lab.ended(queued.task, "CANCELED", queued.reader)
+
+
+@race(runs=1)
+async def test_a_task_whose_turn_comes_while_its_cancel_is_being_recorded_does_not_run(lab: Lab) -> None:
+    began = []
+
+    async def script(request: Any) -> Any:
+        began.append(request.task_id)
+        await asyncio.sleep(1)
+        yield Artifact([{"text": "late"}])
+
+    lab.scripts["a"] = script
+    first = await lab.begin()
+    queued = await lab.send(stream=True)
+    held = lab.store.hold_state("CANCELED")
+    cancel = await lab.go(lab.engine.cancel(queued.task.id))
+    await lab.advance(2)
+    held.release()
+    await lab.calm()
+
+    await lab.ended(outcome(cancel), "CANCELED", queued.reader)
+    assert began == [first.id]
+
+
+@pytest.mark.parametrize("moment", ["it waits", "its turn has come", "its end is recorded"])
+@race(runs=1)
+async def test_a_cancel_of_an_answer_that_waits_for_a_slot_leaves_the_task_canceled(lab: Lab, moment: str) -> None:
+    told = []
+
+    async def script(request: Any) -> Any:
+        told.append((await request.ask("which?"))["parts"])
+        yield Artifact([{"text": "told"}])
+
+    lab.scripts.update(a=script, b=works)
+    asked = await lab.begin(stream=True)
+    busy = await lab.begin(skill="b")
+    answer = await lab.send(task=asked, stream=True)
+    assert asked.state is TaskState.WORKING
+    held = None
+    if moment == "its turn has come":
+        held = lab.store.hold(matches=lambda change: change.row.id == asked.id)
+        await lab.advance(11)
+        assert held.caught == 1
+    elif moment == "its end is recorded":
+        held = lab.store.hold_state("CANCELED")
+    cancel = await lab.go(lab.engine.cancel(asked.id))
+    await lab.advance(11)
+    if held is not None:
+        held.release()
+    await lab.calm()
+
+    await lab.ended(outcome(cancel), "CANCELED", answer.reader)
+    await lab.ended(busy, "COMPLETED")
+    assert not told
+
+
+@race()
+async def test_a_cancel_while_a_direct_answer_is_being_recorded_comes_too_late(lab: Lab) -> None:
+    async def script(request: Any) -> Any:
+        yield Reply([{"text": "hi"}])
+
+    lab.scripts["reply"] = script
+    held = lab.store.hold_state("COMPLETED")
+    task = await lab.begin(skill="reply")
+    cancel = await lab.go(lab.engine.cancel_task(task))
+    held.release()
+    await lab.calm()
+    assert isinstance(outcome(cancel), TaskNotCancelable)
+    assert await lab.stored(task.id) is TaskState.COMPLETED
+
+
+@pytest.mark.parametrize("seconds", range(4))
+@race(runs=1, cancel_grace_seconds=2)
+async def test_a_run_that_does_not_heed_its_cancel_changes_nothing_later(lab: Lab, seconds: int) -> None:
+    async def script(request: Any) -> Any:
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            await asyncio.sleep(seconds)
+        yield Status(TaskState.WORKING, "late")
+        yield Artifact([{"text": "late"}])
+        yield Status(TaskState.COMPLETED, "late")
+
+    lab.scripts["a"] = script
+    accepted = await lab.send(stream=True)
+    await lab.calm()
+    cancel = await lab.go(lab.engine.cancel(accepted.task.id))
+    await lab.advance(5)
+    await lab.ended(outcome(cancel), "CANCELED", accepted.reader)
+    assert not accepted.task.view().artifacts
+
+
+@race()
+async def test_a_cancel_is_not_held_up_by_a_question_that_is_not_valid(lab: Lab) -> None:
+    """The question waits behind a write, and so does the cancel."""
+    go = asyncio.Event()
+
+    async def script(request: Any) -> Any:
+        yield Artifact([{"text": "begun"}])
+        await go.wait()
+        try:
+            await request.ask([{"no": "part"}])
+        except ValueError:
+            await asyncio.sleep(1000)
+
+    lab.scripts["a"] = script
+    held = lab.store.hold(matches=lambda change: bool(change.segments))
+    task = await lab.begin()
+    await lab.advance(0.5)
+    assert held.caught == 1
+    cancel = await lab.go(lab.engine.cancel(task.id))
+    go.set()
+    await lab.calm()
+    held.release()
+    await lab.advance(10)
+    await lab.ended(outcome(cancel), "CANCELED")
+
+
+@race()
+async def test_a_cancel_during_a_record_that_fails_leaves_no_task_that_nobody_sent(lab: Lab) -> None:
+    """session.cancel takes what is in memory: the message may not be recorded yet, and never be."""
+    lab.scripts["a"] = ends
+    held = lab.store.hold()
+    message = await lab.go(lab.send())
+    (task,) = lab.engine.live.values()
+    cancel = await lab.go(lab.engine.cancel_task(task))
+    held.fail(StoreUnavailable())
+    await lab.advance(1)
+    assert isinstance(outcome(message), StoreUnavailable)
+    assert cancel.done()
+    cancel.exception()
+    assert lab.sql("SELECT count(*) FROM tasks") == [(0,)]
+
+
+@race()
+async def test_a_cancel_during_a_repetition_leaves_no_task_that_nobody_sent(lab: Lab) -> None:
+    lab.scripts["a"] = ends
+    first = await lab.begin(messageId="m")
+    held = lab.store.hold()
+    again = await lab.go(lab.send(messageId="m"))
+    (task,) = lab.engine.live.values()
+    cancel = await lab.go(lab.engine.cancel_task(task))
+    held.release()
+    await lab.advance(1)
+    assert outcome(again).task.id == first.id
+    cancel.exception()
+    assert lab.sql("SELECT id FROM tasks") == [(first.id,)]
+
+
+# a cancel that joins another end
+
+
+@race(ask_seconds=5, cancel_grace_seconds=5)
+async def test_a_cancel_that_joins_a_question_past_its_time_is_a_cancel(lab: Lab) -> None:
+    async def script(request: Any) -> Any:
+        try:
+            await request.ask("which?")
+        finally:
+            await asyncio.sleep(2)
+        yield
+
+    lab.scripts["a"] = script
+    task = await lab.begin()
+    reader = await lab.engine.subscribe(task.id, "in", None)
+    await lab.until(lambda: task.canceling)
+    cancels = [await lab.go(lab.engine.cancel(task.id)) for _ in range(3)]
+    await lab.advance(4)
+    assert {id(outcome(cancel)) for cancel in cancels} == {id(task)}
+    await lab.ended(task, "CANCELED", reader)
+
+
+@race(ask_seconds=5, cancel_grace_seconds=5)
+async def test_an_answer_that_meets_a_question_past_its_time_begins_a_new_run(lab: Lab) -> None:
+    async def script(request: Any) -> Any:
+        if request.resumed:
+            yield Artifact([{"text": request.text}])
+            return
+        try:
+            await request.ask("which?")
+        finally:
+            await asyncio.sleep(2)
+
+    lab.scripts["a"] = script
+    task = await lab.begin()
+    await lab.until(lambda: task.canceling)
+    answer = await lab.go(lab.send("now", task=task))
+    await lab.advance(4)
+    await lab.ended(outcome(answer).task, "COMPLETED")
+
+
+@race(run_seconds=5, cancel_grace_seconds=5)
+async def test_a_cancel_that_joins_the_end_of_a_run_that_took_too_long_is_told_so(lab: Lab) -> None:
+    async def script(request: Any) -> Any:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            await asyncio.sleep(2)
+        yield
+
+    lab.scripts["a"] = script
+    accepted = await lab.send(stream=True)
+    await lab.until(lambda: accepted.task.canceling)
+    cancel = await lab.go(lab.engine.cancel(accepted.task.id))
+    await lab.advance(4)
+    assert isinstance(outcome(cancel), TaskNotCancelable)
+    await lab.ended(accepted.task, "FAILED", accepted.reader)
+
+
+# answers
+
+
+@race(runs=1, ask_seconds=2)
+async def test_the_time_of_a_question_does_not_pass_while_its_answer_waits_for_a_slot(lab: Lab) -> None:
+    lab.scripts.update(a=asks, b=works)
+    asked = await lab.begin()
+    await lab.begin(skill="b")
+    answer = await lab.send("red", task=asked, stream=True)
+    await lab.advance(15)
+    await lab.ended(asked, "COMPLETED", answer.reader)
+    assert b"red" in asked.view().encode()
+
+
+@race(runs=1)
+async def test_the_deadline_of_a_question_does_not_pass_while_its_answer_waits_for_a_slot(lab: Lab) -> None:
+    async def script(request: Any) -> Any:
+        answer = await request.ask("which?", deadline=2)
+        yield Artifact([{"text": answer["parts"][0]["text"]}])
+
+    lab.scripts.update(a=script, b=works)
+    asked = await lab.begin()
+    await lab.begin(skill="b")
+    await lab.send("red", task=asked)
+    await lab.advance(15)
+    await lab.ended(asked, "COMPLETED")
+    assert b"red" in asked.view().encode()
+
+
+@race()
+async def test_an_answer_while_a_question_is_given_up_past_its_deadline_is_refused(lab: Lab) -> None:
+    told = []
+
+    async def script(request: Any) -> Any:
+        try:
+            told.append(await request.ask("which?", deadline=1))
+        except TimeoutError:
+            told.append("timeout")
+        await asyncio.sleep(1)
+        yield Artifact([{"text": "done"}])
+
+    lab.scripts["a"] = script
+    task = await lab.begin(stream=True)
+    reader = await lab.engine.subscribe(task.id, "in", None)
+    held = lab.store.hold_state("WORKING")
+    await lab.advance(1.5)
+    assert held.caught == 1
+    answer = await lab.go(lab.send("red", task=task))
+    held.release()
+    await lab.advance(2)
+    assert isinstance(outcome(answer), UnsupportedOperation)
+    assert told == ["timeout"]
+    await lab.ended(task, "COMPLETED", reader)
+
+
+@pytest.mark.parametrize("kind", ["a repetition", "a failure", "an answer"])
+@race()
+async def test_a_deadline_that_passes_while_an_answer_is_recorded_waits_for_what_becomes_of_it(
+    lab: Lab, kind: str
+) -> None:
+    told = []
+
+    async def script(request: Any) -> Any:
+        try:
+            told.append((await request.ask("which?", deadline=1))["parts"][0]["text"])
+        except TimeoutError:
+            told.append("timeout")
+        yield Artifact([{"text": "done"}])
+
+    lab.scripts["a"] = script
+    task = await lab.begin(messageId="m1")
+    held = lab.store.hold(matches=lambda change: change.key_message is not None)
+    answer = await lab.go(lab.send("red", task=task, messageId="m1" if kind == "a repetition" else "m2"))
+    await lab.advance(2)
+    assert not told
+    if kind == "a failure":
+        held.fail(StoreUnavailable())
+    else:
+        held.release()
+    await lab.advance(2)
+    assert told == (["red"] if kind == "an answer" else ["timeout"])
+    assert isinstance(outcome(answer), StoreUnavailable) == (kind == "a failure")
+    await lab.ended(task, "COMPLETED")
+
+
+# a question that its executor gives up
+
+
+def gives_up(told: list[Any], seconds: float = 1, **question: Any) -> Any:
+    async def script(request: Any) -> Any:
+        if request.resumed:
+            told.append("a second run")
+        try:
+            told.append(await asyncio.wait_for(request.ask("which?", **question), seconds))
+        except TimeoutError:
+            told.append("given up")
+        await asyncio.sleep(2)
+        yield Artifact([{"text": "done"}])
+
+    return script
+
+
+@race()
+async def test_a_run_that_gives_up_its_question_works_on(lab: Lab) -> None:
+    told: list[Any] = []
+    lab.scripts["a"] = gives_up(told)
+    task = await lab.begin()
+    reader = await lab.engine.subscribe(task.id, "in", None)
+    await lab.advance(1.5)
+    assert await lab.state(task.id) == "WORKING"
+    assert isinstance(outcome(await lab.go(lab.send(task=task))), UnsupportedOperation)
+    await lab.advance(3)
+    assert told == ["given up"]
+    await lab.ended(task, "COMPLETED", reader)
+
+
+@race()
+async def test_a_run_that_gives_up_its_question_while_it_is_being_recorded_works_on(lab: Lab) -> None:
+    told: list[Any] = []
+    lab.scripts["a"] = gives_up(told)
+    held = lab.store.hold_state("INPUT_REQUIRED")
+    accepted = await lab.send(stream=True)
+    reader = await lab.engine.subscribe(accepted.task.id, "in", None)
+    await lab.advance(1.5)
+    held.release()
+    await lab.advance(0.5)
+    assert await lab.state(accepted.task.id) == "WORKING", "nobody waits for an answer"
+    await lab.advance(3)
+    assert told == ["given up"]
+    await lab.ended(accepted.task, "COMPLETED", reader)
+
+
+@race()
+async def test_an_answer_to_a_question_that_was_given_up_while_it_was_recorded_begins_no_second_run(lab: Lab) -> None:
+    told: list[Any] = []
+    lab.scripts["a"] = gives_up(told)
+    held = lab.store.hold_state("INPUT_REQUIRED")
+    task = await lab.begin()
+    await lab.advance(1.5)
+    held.release()
+    await lab.calm()
+    answer = outcome(await lab.go(lab.send(task=task)))
+    await lab.advance(5)
+    assert isinstance(answer, UnsupportedOperation)
+    assert told == ["given up"]
+    await lab.ended(task, "COMPLETED")
+
+
+@race()
+async def test_a_run_that_gives_up_its_question_while_the_answer_is_being_recorded_ends_well(lab: Lab) -> None:
+    told: list[Any] = []
+    lab.scripts["a"] = gives_up(told)
+    task = await lab.begin()
+    held = lab.store.hold_state("WORKING")
+    answer = await lab.go(lab.send("red", task=task))
+    await lab.advance(1.5)
+    held.release()
+    await lab.advance(4)
+    assert outcome(answer).task is task
+    assert told == ["given up"]
+    await lab.ended(task, "COMPLETED")
+
+
+@race(runs=1)
+async def test_a_run_that_gives_up_its_question_while_the_answer_waits_for_a_slot_waits_for_it_too(lab: Lab) -> None:
+    told: list[Any] = []
+    lab.scripts.update(a=gives_up(told), b=works)
+    task = await lab.begin()
+    busy = await lab.begin(skill="b")
+    await lab.send("red", task=task)
+    await lab.advance(5)
+    assert not busy.state.terminal
+    assert not told, "it works without a slot"
+    await lab.advance(20)
+    assert told == ["given up"]
+    await lab.ended(task, "COMPLETED")
+
+
+@race(runs=1)
+async def test_a_run_that_gives_up_twice_while_it_waits_for_a_slot_ends_well(lab: Lab) -> None:
+    """Its deadline passes, and then its own patience."""
+    told: list[Any] = []
+    lab.scripts.update(a=gives_up(told, 3, deadline=1), b=works)
+    task = await lab.begin()
+    await lab.begin(skill="b")
+    await lab.advance(20)
+    assert told == ["given up"]
+    await lab.ended(task, "COMPLETED")
+
+
+@race()
+async def test_a_run_that_gives_up_while_it_is_recorded_that_nobody_answered_ends_well(lab: Lab) -> None:
+    told: list[Any] = []
+    lab.scripts["a"] = gives_up(told, 3, deadline=1)
+    task = await lab.begin()
+    held = lab.store.hold_state("WORKING")
+    await lab.advance(4)
+    held.release()
+    await lab.advance(5)
+    assert told == ["given up"]
+    await lab.ended(task, "COMPLETED")
+
+
+@race()
+async def test_a_question_that_was_given_up_can_be_asked_again(lab: Lab) -> None:
+    async def script(request: Any) -> Any:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(request.ask("which?"), 1)
+        answer = await request.ask("well?")
+        yield Artifact([{"text": answer["parts"][0]["text"]}])
+
+    lab.scripts["a"] = script
+    task = await lab.begin()
+    await lab.advance(1.5)
+    await lab.send("red", task=task)
+    await lab.advance(1)
+    await lab.ended(task, "COMPLETED")
+
+
+@race()
+async def test_a_run_that_raises_a_question_after_it_gave_one_up_is_interrupted(lab: Lab) -> None:
+    async def script(request: Any) -> Any:
+        if request.resumed:
+            return
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(request.ask("which?"), 1)
+        raise InputRequired("again?")
+        yield
+
+    lab.scripts["a"] = script
+    task = await lab.begin()
+    await lab.advance(1.5)
+    assert await lab.state(task.id) == "INPUT_REQUIRED"
+    answered = (await lab.send(task=task)).task
+    await lab.advance(1)
+    await lab.ended(answered, "COMPLETED")
+
+
+# the same task for everybody
+
+
+@race()
+async def test_two_answers_to_a_stored_task_act_on_one(lab: Lab) -> None:
+    lab.scripts["a"] = asks_by_ending
+    task = await lab.begin()
+    await lab.advance(1)
+    assert task.id not in lab.engine.live
+    held = lab.store.hold("status_events", after=True)
+    answers = [await lab.go(lab.send(text, task=task)) for text in ("red", "blue")]
+    held.release()
+    await lab.advance(1)
+    first, second = map(outcome, answers)
+    assert isinstance(second, UnsupportedOperation)
+    await lab.ended(first.task, "COMPLETED")
+
+
+@race()
+async def test_a_task_that_is_let_go_between_its_load_and_its_answer_is_one_all_the_same(lab: Lab) -> None:
+    lab.scripts["a"] = asks_by_ending
+    for _ in range(5):
+        task = await lab.begin()
+        await lab.advance(1)
+        answers = [asyncio.ensure_future(lab.send(text, task=task)) for text in ("red", "blue")]
+        cancel = asyncio.ensure_future(lab.engine.cancel(task.id))
+        while not all(answer.done() for answer in answers):
+            for live in list(lab.engine.live.values()):
+                lab.engine.release(live)
+            await asyncio.sleep(0)
+        await lab.advance(1)
+        assert cancel.done()
+        done = [outcome(answer) for answer in answers]
+        assert len([answer for answer in done if isinstance(answer, UnsupportedOperation)]) >= 1
+        state = await lab.state(task.id)
+        assert state in {"COMPLETED", "CANCELED"}
+        assert isinstance(outcome(cancel), TaskNotCancelable) == (state == "COMPLETED")
+
+
+# direct answers
+
+
+@race(runs=1, cancel_grace_seconds=1)
+async def test_what_comes_after_a_direct_answer_changes_nothing(lab: Lab) -> None:
+    async def script(request: Any) -> Any:
+        yield Reply([{"text": "hi"}])
+        yield Artifact([{"text": "more"}])
+        yield Status(TaskState.FAILED, "more")
+        await asyncio.sleep(1000)
+
+    lab.scripts["reply"] = script
+    accepted = await lab.send(skill="reply", stream=True, messageId="m")
+    await lab.advance(3)
+    assert [list(frame) for frame in await frames(accepted.reader)] == [["message"]]
+    task = accepted.task
+    assert task.row.hidden
+    assert lab.store.durable[task.id] == [TaskState.WORKING, TaskState.COMPLETED]
+    again = await lab.send(skill="reply", stream=True, messageId="m")
+    assert again.repeated
+    assert [list(frame) for frame in await frames(again.reader)] == [["message"]]
+    assert lab.engine.scheduler.running == 0
+
+
+# streams
+
+
+@race(ask_seconds=5)
+async def test_a_repeated_stream_of_a_run_that_waits_for_a_credential_stays_until_it_waits_no_more(lab: Lab) -> None:
+    async def script(request: Any) -> Any:
+        await request.ask("a key", state=TaskState.AUTH_REQUIRED)
+        yield
+
+    lab.scripts["a"] = script
+    first = await lab.send(stream=True, messageId="m")
+    await lab.calm()
+    again = await lab.send(stream=True, messageId="m")
+    readers = [first.reader, again.reader]
+    assert all(reader and not reader._ended for reader in readers)
+    await lab.advance(7)
+    for reader in readers:
+        assert reader is not None
+        assert state_in((await frames(reader))[-1]) == "AUTH_REQUIRED"
+    late = await lab.send(stream=True, messageId="m")
+    assert late.reader is not None
+    assert [state_in(frame) for frame in await frames(late.reader)] == ["AUTH_REQUIRED"]
+
+
+@race(subscribers_per_task=2)
+async def test_an_answer_with_a_stream_is_refused_where_there_are_too_many(lab: Lab) -> None:
+    lab.scripts["a"] = asks
+    task = await lab.begin()
+    readers = [await lab.engine.subscribe(task.id, "in", None) for _ in range(2)]
+    with pytest.raises(UnsupportedOperation):
+        await lab.send(task=task, stream=True)
+    readers[0].close()
+    await lab.send(task=task, stream=True)
+    await lab.calm()
+    await lab.ended(task, "COMPLETED", readers[1])
+
+
+@race(subscribers_per_task=2)
+async def test_an_answer_without_a_stream_is_taken_however_many_subscribers_there_are(lab: Lab) -> None:
+    lab.scripts["a"] = asks
+    task = await lab.begin()
+    readers = [await lab.engine.subscribe(task.id, "in", None) for _ in range(2)]
+    await lab.send(task=task)
+    await lab.calm()
+    await lab.ended(task, "COMPLETED", *readers)
+
+
+@race(stream_buffer_bytes=1 << 18)
+async def test_a_reader_that_keeps_up_is_never_cut_by_notes(lab: Lab) -> None:
+    async def script(request: Any) -> Any:
+        for number in range(300):
+            yield Status(TaskState.WORKING, f"{number}" + "x" * 10000)
+
+    lab.scripts["a"] = script
+    accepted = await lab.send(stream=True)
+    reader, seen = accepted.reader, 0
+    assert reader is not None
+
+    async def read() -> None:
+        nonlocal seen
+        while batch := await reader.take():
+            seen += len(batch)
+
+    await lab.go(read())
+    await lab.until(lambda: (reader._ended and not reader.ready) or accepted.task.state.terminal)
+    await lab.calm()
+    assert reader.failure is None
+    assert seen == 300 + 3
+    assert loop().now < 1100
