@@ -37,6 +37,7 @@ class TaskState(StrEnum):
 
 #: the enum's numbers in a2a.proto; input may use them, output never does
 STATE_NUMBERS = dict(enumerate(TaskState, start=1))
+NUMBERS = {state: number for number, state in STATE_NUMBERS.items()}
 
 TERMINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED})
 INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})

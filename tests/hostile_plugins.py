@@ -243,5 +243,5 @@ IMPORTS = {
     },
     "import_surrogate": 'raise RuntimeError("\\ud800")',
     "import_group": 'raise BaseExceptionGroup("several", [SystemExit(), KeyboardInterrupt()])',
-    "import_chain": f'{HEAD}\ntry:\n    blow("Untellable")\nexcept BaseException as e:\n    raise ValueError("then") from e',
+    "import_chain": f'{HEAD}\ntry:\n    blow("Untellable")\nexcept BaseException:\n    raise ValueError("then")',
 }

@@ -27,13 +27,11 @@ def delete_inbound_tasks(connection: sqlite3.Connection, tally: Tally, *, inboun
 
 def delete_expired(connection: sqlite3.Connection, tally: Tally, *, before: int) -> Expired:
     """Some tasks that ended before this moment (milliseconds), and lines of the audit trail as old."""
+    ended = f"state IN ({', '.join(str(number) for number, state in STATE_NUMBERS.items() if state.terminal)})"
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM tasks WHERE hidden = 1 AND updated_at < ? AND state > 2 LIMIT ?", (before, GROUP)
+        f"SELECT {_COLUMNS} FROM tasks WHERE hidden = 1 AND updated_at < ? AND {ended} LIMIT ?", (before, GROUP)
     ).fetchall()
-    terminal = [number for number, state in STATE_NUMBERS.items() if state.terminal]
-    counted = connection.execute(
-        f"SELECT inbound_id, caller, state FROM task_counts WHERE n > 0 AND state IN ({', '.join(map(str, terminal))})"
-    )
+    counted = connection.execute(f"SELECT inbound_id, caller, state FROM task_counts WHERE n > 0 AND {ended}")
     for key in counted.fetchall():
         if len(rows) >= GROUP:
             break

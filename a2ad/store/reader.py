@@ -12,7 +12,7 @@ import orjson
 import structlog
 
 from a2ad.errors import StoreUnavailable
-from a2ad.model import STATE_NUMBERS, TaskState
+from a2ad.model import NUMBERS, STATE_NUMBERS, TaskState
 from a2ad.store import (
     ContextRecord,
     InboundRecord,
@@ -28,7 +28,6 @@ COLUMNS = (
     "id, inbound_id, context_id, caller, peer, skill, executor, state, status, created_at, updated_at, frame_limit,"
     " queued, hidden, metadata, reply"
 )
-NUMBERS = {state: number for number, state in STATE_NUMBERS.items()}
 #: (inbound, caller) pairs in one statement; SQLite takes 500 terms in a compound select
 MAX_PAIRS = 200
 #: the messages and artifacts of one page, about
@@ -145,6 +144,7 @@ class Reader:
         return [StoredTask(row, messages[row.id], segments[row.id], last.get(row.id, -1)) for row in rows]
 
     async def unfinished(self) -> list[TaskRow]:
+        # in the words of the partial index: SUBMITTED and WORKING
         sql = f"SELECT {COLUMNS} FROM tasks WHERE state IN (1, 2) ORDER BY created_at, id"
         return [_row(row) for row in await self._all(sql)]
 

@@ -14,7 +14,7 @@ import aiosqlite
 import orjson
 
 from a2ad.errors import StartupError
-from a2ad.model import STATE_NUMBERS, TaskState
+from a2ad.model import NUMBERS, TaskState
 from a2ad.store import (
     Change,
     ContextRecord,
@@ -35,7 +35,6 @@ from a2ad.store.reader import Reader
 from a2ad.store.writer import Tally, Writer
 
 BUSY_SECONDS = 5.0
-NUMBERS = {state: number for number, state in STATE_NUMBERS.items()}
 
 
 class SqliteStore:

@@ -27,20 +27,25 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
         started.kill()
 
 
-@pytest.fixture(scope="module")
-def agents(shared: DaemonProcess) -> dict[str, str]:
-    names = ("blows", "call", "thread", "closing", "rows", "count", "givesup", "asksbehind", "replies", "standard")
-    return {name: shared.create_inbound(preset=name) for name in names}
+class Agents(dict[str, str]):
+    """The inbound of a preset, published when it is first asked for."""
+
+    def __init__(self, daemon: DaemonProcess) -> None:
+        self._daemon = daemon
+
+    def __missing__(self, preset: str) -> str:
+        self[preset] = self._daemon.create_inbound(preset=preset)
+        return self[preset]
 
 
-@pytest.fixture(autouse=True)
-def others_are_served(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After each test on the shared daemon another agent answers, and every slot is free."""
-    yield
-    if "shared" in request.fixturenames:
-        daemon, agents = request.getfixturevalue("shared"), request.getfixturevalue("agents")
-        assert state_and_text(daemon.send(agents["standard"], "hello"))[0] == "COMPLETED"
-        until(lambda: daemon.read("/metrics")["runs"] == 0, "the slots are free", within=20)
+@pytest.fixture
+def agents(shared: DaemonProcess) -> Iterator[Agents]:
+    """Each test has its own. Afterwards others are served, and every slot that it took is free again."""
+    agents = Agents(shared)
+    before = shared.read("/metrics")["runs"]
+    yield agents
+    assert state_and_text(shared.send(agents["standard"], "hello"))[0] == "COMPLETED"
+    until(lambda: shared.read("/metrics")["runs"] <= before, "the slots are free", within=10)
 
 
 def _send(daemon: DaemonProcess, inbound: str, text: str) -> tuple[str, str]:
@@ -55,11 +60,11 @@ def await_settled(daemon: DaemonProcess, inbound: str, task_id: str) -> Any:
         task = daemon.rpc(inbound, "GetTask", {"id": task_id})["result"]
         return None if state_and_text(task)[0] in {"SUBMITTED", "WORKING"} else task
 
-    return until(settled, "the task ends or waits", within=20)
+    return until(settled, "the task ends or waits", within=10)
 
 
 def test_a_plugin_that_raises_anything_at_import_or_registration_is_left_out(
-    shared: DaemonProcess, agents: dict[str, str]
+    shared: DaemonProcess, agents: Agents
 ) -> None:
     found = {plugin["name"]: plugin for plugin in shared.read("")["plugins"]}
     for name in IMPORTS:
@@ -86,7 +91,7 @@ def test_a_plugin_that_raises_anything_at_import_or_registration_is_left_out(
     ],
 )
 def test_whatever_an_executor_raises_is_its_tasks_alone(
-    shared: DaemonProcess, agents: dict[str, str], place: str, state: str, kind: str
+    shared: DaemonProcess, agents: Agents, place: str, state: str, kind: str
 ) -> None:
     got, text = _send(shared, agents["blows"], f"{place} {kind}")
     assert got == state
@@ -96,7 +101,7 @@ def test_whatever_an_executor_raises_is_its_tasks_alone(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("agent", ["call", "thread"])
 def test_what_is_raised_by_the_call_or_in_its_thread_fails_the_task(
-    shared: DaemonProcess, agents: dict[str, str], agent: str, kind: str
+    shared: DaemonProcess, agents: Agents, agent: str, kind: str
 ) -> None:
     got, text = _send(shared, agents[agent], kind)
     assert got == "FAILED"
@@ -104,9 +109,7 @@ def test_what_is_raised_by_the_call_or_in_its_thread_fails_the_task(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_raised_while_it_is_canceled_changes_nothing(
-    shared: DaemonProcess, agents: dict[str, str], kind: str
-) -> None:
+def test_what_is_raised_while_it_is_canceled_changes_nothing(shared: DaemonProcess, agents: Agents, kind: str) -> None:
     task_id = start_task(shared, agents["blows"], f"finally {kind}")
     await_state(shared, task_id, "WORKING")
     answer = shared.rpc(agents["blows"], "CancelTask", {"id": task_id})
@@ -115,26 +118,26 @@ def test_what_is_raised_while_it_is_canceled_changes_nothing(
 
 @pytest.mark.parametrize("text", ["5", "exits", "never", "no method", "evasive"])
 def test_an_iterator_that_cannot_be_closed_ends_its_task_all_the_same(
-    shared: DaemonProcess, agents: dict[str, str], text: str
+    shared: DaemonProcess, agents: Agents, text: str
 ) -> None:
     assert _send(shared, agents["closing"], text)[0] in {"COMPLETED", "FAILED"}
 
 
 @pytest.mark.parametrize("kind", [f"gate-{how} {kind}" for how in ("sync", "async") for kind in KINDS])
-def test_a_gate_that_raises_anything_denies(shared: DaemonProcess, agents: dict[str, str], kind: str) -> None:
+def test_a_gate_that_raises_anything_denies(shared: DaemonProcess, agents: Agents, kind: str) -> None:
     assert _send(shared, agents["standard"], kind)[0] == "REJECTED"
 
 
 @pytest.mark.parametrize("text", ["deny surrogate", "deny nothing", "deny number", "odd text", "odd unshowable"])
 def test_a_gate_that_answers_nonsense_denies_in_words_that_can_be_sent(
-    shared: DaemonProcess, agents: dict[str, str], text: str
+    shared: DaemonProcess, agents: Agents, text: str
 ) -> None:
     assert _send(shared, agents["standard"], text)[0] == "REJECTED"
 
 
 @pytest.mark.parametrize("text", ["notes", "bare notes", "chunks", "empty chunks", "artifacts", "the same again"])
 def test_a_task_without_an_end_fails_at_its_limit_and_others_are_served_meanwhile(
-    shared: DaemonProcess, agents: dict[str, str], text: str
+    shared: DaemonProcess, agents: Agents, text: str
 ) -> None:
     task_id = start_task(shared, agents["rows"], text)
     served = 0
@@ -148,7 +151,7 @@ def test_a_task_without_an_end_fails_at_its_limit_and_others_are_served_meanwhil
 
 
 def test_a_reader_that_keeps_up_gets_every_note_with_ids_that_rise_by_one(
-    shared: DaemonProcess, agents: dict[str, str]
+    shared: DaemonProcess, agents: Agents
 ) -> None:
     sent = {"message": {"role": "ROLE_USER", "parts": [{"text": "1500"}]}}
     frames = list(shared.stream(agents["count"], "SendStreamingMessage", sent))
@@ -160,7 +163,7 @@ def test_a_reader_that_keeps_up_gets_every_note_with_ids_that_rise_by_one(
     assert notes == [str(number) for number in range(1500)]
 
 
-def test_a_question_that_its_executor_gives_up_is_passed_over(shared: DaemonProcess, agents: dict[str, str]) -> None:
+def test_a_question_that_its_executor_gives_up_is_passed_over(shared: DaemonProcess, agents: Agents) -> None:
     task_id = start_task(shared, agents["givesup"], "go")
     task = ended_task(shared, agents["givesup"], task_id)
     assert state_and_text(task)[0] == "COMPLETED"
@@ -168,7 +171,7 @@ def test_a_question_that_its_executor_gives_up_is_passed_over(shared: DaemonProc
 
 
 def test_asking_behind_the_runs_back_fails_the_task_and_gives_the_slot_back(
-    shared: DaemonProcess, agents: dict[str, str]
+    shared: DaemonProcess, agents: Agents
 ) -> None:
     for _ in range(4):  # more than there are slots
         state, text = _send(shared, agents["asksbehind"], "go")
@@ -177,7 +180,7 @@ def test_asking_behind_the_runs_back_fails_the_task_and_gives_the_slot_back(
         assert (state, bool(text)) == ("FAILED", True)
 
 
-def test_a_question_that_nobody_awaits_ends_with_its_run(shared: DaemonProcess, agents: dict[str, str]) -> None:
+def test_a_question_that_nobody_awaits_ends_with_its_run(shared: DaemonProcess, agents: Agents) -> None:
     for _ in range(4):
         task_id = start_task(shared, agents["asksbehind"], "INPUT only")
         assert state_and_text(ended_task(shared, agents["asksbehind"], task_id))[0] in {"COMPLETED", "FAILED"}
@@ -188,9 +191,7 @@ def _newest(daemon: DaemonProcess) -> str:
 
 
 @pytest.mark.parametrize("text", ["sleep", "artifact", *KINDS])
-def test_after_a_reply_nothing_counts_and_the_slot_comes_back(
-    shared: DaemonProcess, agents: dict[str, str], text: str
-) -> None:
+def test_after_a_reply_nothing_counts_and_the_slot_comes_back(shared: DaemonProcess, agents: Agents, text: str) -> None:
     for _ in range(3):  # more than there are slots
         params = {"message": {"role": "ROLE_USER", "parts": [{"text": text}]}}
         answer = shared.rpc(agents["replies"], "SendMessage", params)["result"]
