@@ -249,6 +249,7 @@ class Lab:
     limits: LimitsConfig
     replay_frames: int = 200
     desk: Desk = field(default_factory=Desk)
+    open: bool = False
     #: what ended with its process: what it may say of that counts no more
     killed: WeakSet[asyncio.Task[Any]] = field(default_factory=WeakSet)
     engine: Engine = field(init=False)
@@ -269,6 +270,7 @@ class Lab:
         self.desk.process += 1
         self.desk.dead = False
         self.store = Watched(await open_sqlite(StoreSettings("", self.folder, replay_frames=self.replay_frames)))
+        self.open = True
         self.engine = Engine(
             store=self.store,  # type: ignore[arg-type]
             host=self.host,
@@ -324,22 +326,26 @@ class Lab:
     async def close(self) -> None:
         """End what still runs, and close the database."""
         self.desk.dead = True
-        await self._kill()
+        self.open = False
+        try:
+            await self._kill()
+        finally:
+            self.engine._watchdog.stop()
+            await self.store.real.close()  # its thread would keep the whole test run from ending
         for stand in self.desk.stands:
             stand.gate = None
-        self.engine._watchdog.stop()
-        await self.store.real.close()
         await self._kill()  # what a timer has begun meanwhile
 
     async def _kill(self) -> None:
-        mine = asyncio.current_task()
+        mine, begun = asyncio.current_task(), set[asyncio.Task[Any]]()
         for _ in range(200):
-            others = [task for task in asyncio.all_tasks() if task is not mine]
+            others = {task for task in asyncio.all_tasks() if task is not mine}
             if not others:
                 return
             self.killed.update(others)
-            for task in others:
+            for task in others & begun:  # one that has not begun would leave what it was given
                 task.cancel()
+            begun = others
             self.loop.now += 1
             await asyncio.sleep(0)
         raise AssertionError(f"they do not end: {others}")

@@ -44,6 +44,8 @@ class Blows(Executor):
         yield Artifact(parts=[OK])
         if place == "awaiting":
             await blow_later(kind)
+        elif place == "awaiting-task":
+            await asyncio.create_task(blow_later(kind))
         elif place == "terminal":
             yield Status(TaskState.COMPLETED, "the end")
             blow(kind)

@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +38,36 @@ WITHIN = 20.0
 STEP = 0.5
 
 
+@cache
+def make_host(*, gated: bool) -> PluginHost:
+    """Its executors and its policy are those of the lab that is there."""
+    kinds: dict[str, Any] = {"a": Puppet(), "b": Puppet(), "c": Puppet(), "reply": Replying(), "resume": Resuming()}
+
+    def executors(register: Any) -> None:
+        for name, executor in kinds.items():
+            register(name, executor)
+
+    def presets(register: Any) -> None:
+        register("lab", {"agent": "echo", "skills": [{"id": name, "executor": name} for name in kinds]})
+
+    def agents(register: Any) -> None:
+        register("echo", lambda preset: None)
+
+    async def policy(decision: Any) -> Any:
+        gate = Puppet.lab.gate
+        return None if gate is None else await gate(decision)
+
+    hooks: dict[str, Any] = {
+        "a2ad_register_executors": executors,
+        "a2ad_register_presets": presets,
+        "a2ad_register_agents": agents,
+        **({"a2ad_inbound_task": policy} if gated else {}),
+    }
+    host = PluginHost(load(environ={"HOME": "/nonexistent"}).config)
+    host.load([("lab", SimpleNamespace(**{name: hookimpl(hook) for name, hook in hooks.items()}))])
+    return host
+
+
 class Lab:
     """`scripts[skill]` is an executor's `execute`: the skills are a, b, c, and `reply` and `resume`, named by kind."""
 
@@ -45,7 +76,8 @@ class Lab:
         self.limits = limits
         self.scripts: dict[str, Callable[..., Any]] = {}
         self.gate: Callable[[Any], Awaitable[Any]] | None = None
-        self.host = self._host(gate=gate)
+        self.host = make_host(gated=gate)
+        Puppet.lab = self
         self.replay_frames = replay_frames
         self.engine: Engine
         self.store: HeldStore
@@ -53,34 +85,6 @@ class Lab:
         self.faults: list[Any] = []
         #: what still runs is to die
         self.closing = False
-
-    def _host(self, *, gate: bool) -> PluginHost:
-        kinds: dict[str, Any] = {"a": Puppet(), "b": Puppet(), "c": Puppet(), "reply": Replying(), "resume": Resuming()}
-        for kind in kinds.values():
-            kind.scripts = self.scripts
-
-        def executors(register: Any) -> None:
-            for name, executor in kinds.items():
-                register(name, executor)
-
-        def presets(register: Any) -> None:
-            register("lab", {"agent": "echo", "skills": [{"id": name, "executor": name} for name in kinds]})
-
-        def agents(register: Any) -> None:
-            register("echo", lambda preset: None)
-
-        async def policy(decision: Any) -> Any:
-            return None if self.gate is None else await self.gate(decision)
-
-        hooks: dict[str, Any] = {
-            "a2ad_register_executors": executors,
-            "a2ad_register_presets": presets,
-            "a2ad_register_agents": agents,
-            **({"a2ad_inbound_task": policy} if gate else {}),
-        }
-        host = PluginHost(load(environ={"HOME": str(self.folder)}).config)
-        host.load([("lab", SimpleNamespace(**{name: hookimpl(hook) for name, hook in hooks.items()}))])
-        return host
 
     # its life
 
@@ -184,19 +188,16 @@ class Lab:
 
     async def send(
         self, text: str = "x", *, skill: str = "a", task: LiveTask | str | None = None, stream: bool = False,
-        parts: list[Any] | None = None, now: bool = False, **fields: Any,
+        parts: list[Any] | None = None, **fields: Any,
     ) -> Accepted:  # fmt: skip
-        """Hand a message in, as a client does. `now`: with `returnImmediately`."""
+        """Hand a message in, as a client does."""
         body: dict[str, Any] = {"role": "ROLE_USER", "parts": parts or [{"text": text}], **fields}
         if task is None:
             body["metadata"] = {"skill": skill}
         else:
             body["taskId"] = task if isinstance(task, str) else task.id
-        params: dict[str, Any] = {"message": body}
-        if now:
-            params["configuration"] = {"returnImmediately": True}
         return await self.engine.submit(
-            self.target("in"), a2a.send_message(params), caller="anonymous", peer="::1", stream=stream
+            self.target("in"), a2a.send_message({"message": body}), caller="anonymous", peer="::1", stream=stream
         )
 
     async def begin(self, text: str = "x", **more: Any) -> LiveTask:
@@ -283,6 +284,7 @@ def race(*, gate: bool = False, **limits: Any) -> Callable[[Callable[..., Any]],
 
     def decorate(story: Callable[..., Any]) -> Callable[..., None]:
         def test(tmp_path: Path, **more: Any) -> None:
+            gc.freeze()  # what the test leaves behind is found quickly then
             clock = ClockLoop()
             lab = Lab(tmp_path, replace(LimitsConfig(), **limits), gate=gate)
             clock.set_exception_handler(lambda _, context: lab.fault(context))
@@ -293,6 +295,7 @@ def race(*, gate: bool = False, **limits: Any) -> Callable[[Callable[..., Any]],
                 finally:
                     clock.run_until_complete(clock.shutdown_default_executor())
                     clock.close()
+                    gc.unfreeze()
             assert not lab.faults, f"errors that nobody handles: {lab.faults}"
 
         parameters = inspect.signature(story).parameters.values()

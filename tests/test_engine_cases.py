@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,30 +23,48 @@ from tests.engine_model import FAULTS
 INPUT = TaskState.INPUT_REQUIRED.value
 
 
+class Bench:
+    """Runs coroutines on a loop whose clock is set by hand, with a lab in a directory of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.loop = ClockLoop()
+        self.faults: list[Any] = []
+        self.labs: list[Lab] = []
+        self.loop.set_exception_handler(lambda _, context: self.faults.append(context))
+
+    def make(self, **limits: Any) -> Lab:
+        self.labs.append(Lab(self.folder, make_host(self.folder, gated=False), LimitsConfig(**limits)))
+        return self.labs[-1]
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.loop.run_until_complete(work)
+        assert not self.faults
+
+    def close(self) -> None:
+        for lab in self.labs:
+            if lab.open:
+                self.loop.run_until_complete(lab.crash())
+        self.loop.close()
+
+
 @pytest.fixture
-def run() -> Any:
-    """Runs a coroutine on a loop whose clock is set by hand."""
-    loop = ClockLoop()
-    faults: list[Any] = []
-    loop.set_exception_handler(lambda _, context: faults.append(context))
-
-    def on_it(work: Coroutine[Any, Any, Any]) -> Any:
-        result = loop.run_until_complete(work)
-        assert not faults
-        return result
-
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    held = Bench(tmp_path)
     with structlog.testing.capture_logs() as logged:
-        yield on_it
-    loop.close()
+        yield held
+        held.close()
     assert not [entry for entry in logged if entry["event"] in FAULTS]
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[..., Lab]:
-    def make_lab(**limits: Any) -> Lab:
-        return Lab(tmp_path, make_host(tmp_path, gated=False), LimitsConfig(**limits))
+def run(bench: Bench) -> Callable[[Coroutine[Any, Any, Any]], None]:
+    return bench.run
 
-    return make_lab
+
+@pytest.fixture
+def make(bench: Bench) -> Callable[..., Lab]:
+    return bench.make
 
 
 async def send(lab: Lab, steps: list[Any], *, stream: bool = False, **fields: Any) -> Accepted:
@@ -82,15 +100,15 @@ async def _notes(lab: Lab) -> None:
     )
     assert accepted.reader is not None
     client = Client(accepted.task.id, accepted.reader, snapshot=False)
+    await lab.until(lambda: bool(lab.desk.waiting()))
     await client.drain()
-    await lab.advance(1)
     shown = max(client.live_numbers())
     assert shown >= 1500
 
     await again(lab)
     reader = await lab.engine.subscribe(accepted.task.id, "in", None)
     after = Client(accepted.task.id, reader, snapshot=True)
-    await lab.advance(1)
+    await lab.until(lambda: bool(lab.desk.waiting()))
     Desk.release(lab.desk.waiting()[-1])
     await lab.calm()
     await after.drain()
@@ -98,7 +116,6 @@ async def _notes(lab: Lab) -> None:
     assert after.live_numbers()
     assert min(after.live_numbers()) > shown
     assert await state_of(lab, accepted.task.id) == "COMPLETED"
-    await lab.crash()
 
 
 def test_numbers_of_a_task_with_many_notes_do_not_come_again_after_a_crash(run: Any, make: Callable[..., Lab]) -> None:
@@ -123,7 +140,6 @@ async def _twice_killed(lab: Lab) -> None:
 
     assert [given for given in lab.desk.given if given[0] == "answer"] == [("answer", asked.task.id, 2)]
     assert await state_of(lab, asked.task.id) == "FAILED"
-    await lab.crash()
 
 
 def test_an_answer_that_waited_over_a_restart_is_not_given_again_after_the_next(
@@ -138,7 +154,6 @@ async def _no_queue(lab: Lab) -> None:
         asked = await send(lab, steps)
         await send(lab, [], taskId=asked.task.id)
         assert await state_of(lab, asked.task.id) == "COMPLETED"
-    await lab.crash()
 
 
 def test_an_answer_that_can_run_at_once_needs_no_place_in_the_queue(run: Any, make: Callable[..., Lab]) -> None:
@@ -169,7 +184,6 @@ async def _cancel_and_answer(lab: Lab, *, between: int, cancel_first: bool) -> N
         await lab.advance(3)
         assert await task_of(lab, asked.task.id) == before
     assert lab.engine.scheduler.running == 0
-    await lab.crash()
 
 
 @pytest.mark.parametrize("cancel_first", [True, False])
@@ -212,7 +226,6 @@ async def _impatient(lab: Lab) -> None:
     await lab.calm()
     assert await state_of(lab, asked.task.id) == "COMPLETED"
     assert lab.engine.scheduler.running == 0
-    await lab.crash()
 
 
 def test_an_executor_that_gives_up_asking_has_one_run_all_the_same(run: Any, make: Callable[..., Lab]) -> None:
@@ -247,7 +260,6 @@ async def _leaves(lab: Lab) -> None:
     await lab.store.commit_held()
     canceling.cancel()
     await asyncio.gather(canceling, return_exceptions=True)
-    await lab.crash()
 
 
 def test_a_cancel_while_an_executor_leaves_its_own_question_does_not_stop_the_loop(
@@ -281,7 +293,6 @@ async def _large(lab: Lab) -> None:
     assert client.live_numbers() == list(range(1, len(client.frames) + 1))
     assert len(client.task["artifacts"][0]["parts"][0]["text"]) == 6_000_000
     assert client.task["status"]["state"] == "TASK_STATE_COMPLETED"
-    await lab.crash()
 
 
 def test_a_reader_that_keeps_up_has_a_result_larger_than_its_buffer_to_the_end(
@@ -311,7 +322,6 @@ async def _fewer_attachments(lab: Lab, narrow: LimitsConfig) -> None:
         await lab.calm()
     assert await state_of(lab, first.task.id) == "FAILED"
     assert await state_of(lab, second.task.id) == "COMPLETED"
-    await lab.crash()
 
 
 @pytest.mark.parametrize("narrow", [{"attachments": 0}, {"attachment_bytes": 3}])
@@ -340,7 +350,6 @@ async def _stubborn(lab: Lab) -> None:
     with pytest.raises(TaskNotCancelable):
         await lab.engine.cancel(accepted.task.id, "in")
     assert not lab.engine.abandoned
-    await lab.crash()
 
 
 def test_an_executor_that_ignores_the_cancel_is_left_behind_without_effect(run: Any, make: Callable[..., Lab]) -> None:
@@ -363,7 +372,6 @@ async def _cancel_and_end(lab: Lab, *, between: int, steps: list[Any]) -> None:
     assert told == "COMPLETED" or canceling.result().state is TaskState.CANCELED
     assert lab.engine.scheduler.running == 0
     assert accepted.task.id not in lab.engine.live
-    await lab.crash()
 
 
 @pytest.mark.parametrize("steps", [[["gate"]], [["note", "1"], ["gate"], ["note", "2"], ["text", "result", "x"]]])

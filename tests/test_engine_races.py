@@ -253,6 +253,31 @@ async def test_a_cancel_during_a_repetition_leaves_no_task_that_nobody_sent(lab:
     assert lab.sql("SELECT id FROM tasks") == [(first.id,)]
 
 
+@pytest.mark.parametrize("script", [asks, asks_by_ending, ends])
+@race(runs=2)
+async def test_a_cancel_at_any_step_of_an_answer_leaves_one_end(lab: Lab, script: Any) -> None:
+    lab.scripts["a"] = script
+    for steps in range(30):
+        started = await lab.send()
+        if script is not ends:
+            await lab.calm()
+            started_id = started.task.id
+            answer = asyncio.ensure_future(lab.send(task=started_id, stream=True))
+        else:
+            answer = asyncio.ensure_future(lab.send(stream=True))
+            started_id = started.task.id
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        cancel = await lab.go(lab.engine.cancel(started_id))
+        state = await lab.state(started_id)
+        told = outcome(cancel)
+        assert state == ("COMPLETED" if isinstance(told, TaskNotCancelable) else "CANCELED")
+        assert isinstance(outcome(answer), UnsupportedOperation) <= (state == "CANCELED")
+        reader = getattr(outcome(answer), "reader", None)
+        if reader is not None:
+            await lab.ended(outcome(answer).task, await lab.state(outcome(answer).task.id), reader)
+
+
 # a cancel that joins another end
 
 

@@ -79,7 +79,7 @@ async def test_a_task_that_cannot_record_its_notes_can_be_ended_from_outside(lab
 @race(runs=1)
 async def test_a_task_of_which_nothing_more_can_be_recorded_keeps_no_slot(lab: Lab, script: Any) -> None:
     lab.scripts.update(a=script, b=ends)
-    task = await lab.begin(now=True) if script is works else None
+    task = await lab.begin() if script is works else None
     if task is None:
         lab.store.refuse(lambda change: change.previous is not None, StoreRefused())
         task = await lab.begin()
@@ -191,3 +191,35 @@ async def test_a_store_that_is_away_for_a_while_only_delays_a_task(lab: Lab) -> 
     accept()
     await lab.advance(10)
     await lab.ended(accepted.task, "COMPLETED", accepted.reader)
+
+
+@race()
+async def test_a_cancel_that_cannot_be_recorded_is_told_so_and_done_later(lab: Lab) -> None:
+    lab.scripts["a"] = works
+    accepted = await lab.send(stream=True)
+    await lab.calm()
+    accept = lab.store.refuse(lambda change: True, StoreUnavailable())
+    cancel = await lab.go(lab.engine.cancel(accepted.task.id))
+    await lab.advance(30)
+    told = cancel.done() and isinstance(outcome(cancel), StoreUnavailable)
+    accept()
+    await lab.advance(10)
+    await lab.ended(accepted.task, "CANCELED", accepted.reader)
+    assert told, "the one who cancels waits as long as the store is away"
+
+
+@race()
+async def test_a_store_that_raises_at_once_is_one_that_fails(lab: Lab) -> None:
+    """Stores may come from plugins."""
+    lab.scripts["a"] = works
+    task = await lab.begin()
+    real = lab.store.write
+
+    def write(_: Any) -> Any:
+        raise StoreUnavailable
+
+    lab.store.write = write  # type: ignore[method-assign]
+    await lab.advance(12)
+    lab.store.write = real  # type: ignore[method-assign]
+    await lab.advance(10)
+    assert await lab.state(task.id) == "COMPLETED"

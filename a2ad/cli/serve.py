@@ -76,7 +76,7 @@ def _run(config: Config, *, demo: bool) -> int:
         except (SystemExit, KeyboardInterrupt) as error:
             if daemon.done():
                 raise
-            structlog.get_logger().error("plugin.tried_to_exit", error=repr(error))
+            structlog.get_logger().error("plugin.tried_to_exit", error=type(error).__name__)
     return 0
 
 

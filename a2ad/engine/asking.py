@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from a2ad.engine.schedule import Place
 from a2ad.executor import Text
 from a2ad.model import TaskState
 
@@ -20,12 +21,13 @@ RECHECK_SECONDS = 0.05
 class Asking:
     """The question of one run. It is asked, and then answered, or given up by the run itself."""
 
-    __slots__ = ("_answer", "_engine", "_run", "since")
+    __slots__ = ("_answer", "_engine", "_job", "_run", "since")
 
     def __init__(self, engine: Engine, run: Run) -> None:
         self._engine = engine
         self._run = run
         self._answer: asyncio.Future[dict[str, Any]] | None = None
+        self._job: asyncio.Task[None] | None = None
         #: since when it waits, by `loop.time()`
         self.since = 0.0
 
@@ -53,21 +55,50 @@ class Asking:
         answer = self._answer = loop.create_future()
         self.since = loop.time()
         try:
-            await task.settle(state, parts)
-            self._leave_line()
-            if await self._answered(answer, None if deadline is None else self.since + deadline):
-                message: dict[str, Any] = answer.result()
-                return message
-            await self._go_on()
+            try:
+                await task.settle(state, parts)
+                self._leave_line()
+                if await self._answered(answer, None if deadline is None else self.since + deadline):
+                    message: dict[str, Any] = answer.result()
+                    return message
+            except asyncio.CancelledError:
+                # the run is being stopped; or the executor has given up waiting, and works on
+                if not run.stopping and not answer.cancelled():
+                    await self._work_on(answer)
+                raise
+            await self._work_on(answer)
             raise TimeoutError("nobody answered in time")
-        except asyncio.CancelledError:
-            # the run is being stopped; or the executor has given up waiting, and works on
-            if not run.stopping and task.state.interrupted and task.run is run:
-                await self._go_on()
-            raise
         finally:
             self._answer = None
             run.deadline += loop.time() - self.since
+
+    async def _work_on(self, answer: asyncio.Future[dict[str, Any]]) -> None:
+        """Wait until the run may go on without an answer; who gives up waiting for that too waits all the same."""
+        job = self._job = self._engine.spawn(self._back_to_work(answer))
+        given_up = False
+        while not job.done():
+            try:
+                await asyncio.wait([job])
+            except asyncio.CancelledError:
+                if self._run.stopping:
+                    job.cancel()
+                    raise
+                given_up = True
+        if given_up:
+            raise asyncio.CancelledError
+        job.result()
+
+    async def _back_to_work(self, answer: asyncio.Future[dict[str, Any]]) -> None:
+        task, ticket = self._run.task, self._run.task.ticket
+        assert ticket is not None
+        while task.continuing or task.ledger.saving is not None:
+            await task.ledger.saved()
+            await asyncio.sleep(0)
+        if task.state.interrupted:
+            self._leave_line()
+            await self._go_on()
+        elif ticket.place is not Place.RUNNING:
+            await asyncio.wait([answer])  # there is one, and it waits for a slot: so does the run
 
     async def _answered(self, answer: asyncio.Future[dict[str, Any]], until: float | None) -> bool:
         task, loop = self._run.task, asyncio.get_running_loop()
@@ -90,6 +121,8 @@ class Asking:
 
     def close(self) -> None:
         """The run has ended: whoever still waits in `ask` waits in vain."""
+        if self._job is not None:
+            self._job.cancel()
         if self._answer is not None:
             self._answer.cancel()
 
@@ -102,7 +135,7 @@ class Asking:
             await self._run.insist(self._run.task.begin)
             self.answer(message)
 
-        ticket.start = lambda: self._engine.guard(self._run.task, go_on())
+        ticket.start = lambda: self._engine.guard(self._run.task, go_on)
         self._engine.scheduler.set_ready(ticket)
 
     def _leave_line(self) -> None:

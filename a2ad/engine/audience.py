@@ -82,6 +82,19 @@ class Audience:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 
+    async def wait_for(self, other: asyncio.Future[None]) -> None:
+        """Until `wake`, or until the other is done, whichever comes first; or `fail`'s error, or the other's."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await asyncio.wait([waiter, other], return_when=asyncio.FIRST_COMPLETED)
+            for done in (waiter, other):
+                if done.done() and not done.cancelled():
+                    done.result()
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
     def wake(self) -> None:
         for waiter in self._take_waiters():
             waiter.set_result(None)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from a2ad.errors import StoreUnavailable
+import structlog
+
+from a2ad.errors import StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
     from a2ad.engine.task import LiveTask
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 SECONDS, BYTES = 0.2, 1 << 16
 #: how much of a task may wait while its run goes on, in bytes
 MOST_BYTES = 1 << 18
+
+log = structlog.get_logger()
 
 
 class WriteBehind:
@@ -67,10 +71,13 @@ class WriteBehind:
 
 async def _flush(task: LiveTask) -> bool:
     """False where the store did not take it; nothing is lost then."""
-    if task.state.terminal or task.finishing:
+    if task.state.terminal or task.finishing is not None:
         return True
     try:
         await task.flush()
     except StoreUnavailable:
         return False
+    except StoreRefused:
+        log.exception("task.chunks_refused", task_id=task.id)
+        task.ledger.discard()
     return True

@@ -23,7 +23,7 @@ from a2ad.engine.schedule import Scheduler
 from a2ad.engine.task import LiveTask
 from a2ad.engine.threads import ThreadedGenerator
 from a2ad.engine.watchdog import Watchdog
-from a2ad.errors import Stopping, StoreUnavailable, TaskNotCancelable, TaskNotFound, UnsupportedOperation
+from a2ad.errors import Stopping, StoreRefused, StoreUnavailable, TaskNotCancelable, TaskNotFound, UnsupportedOperation
 from a2ad.model import TaskState
 from a2ad.plugins import PluginHost
 from a2ad.schemas.a2a import ListTasksParams, SendMessageParams
@@ -216,8 +216,10 @@ class Engine:
         """As `cancel`, for a task that is at hand, a hidden one too."""
         ended = task.state.terminal
         while not task.state.terminal:
+            if self.live.get(task.id) is not task and not task.ledger.recorded:
+                raise TaskNotFound
             # one that only lets go of its run, at shutdown or past `ask_seconds`, may be under way: then once more
-            await asyncio.shield(task.canceling or self._halt(task, TaskState.CANCELED))
+            await task.audience.wait_for(task.canceling or self._halt(task, TaskState.CANCELED))
         if ended or task.row.state is not TaskState.CANCELED:
             raise TaskNotCancelable
         return task
@@ -312,7 +314,7 @@ class Engine:
     def _abandoned_ended(self, step: asyncio.Future[Any]) -> None:
         self.abandoned.discard(step)
         if not step.cancelled() and (error := step.exception()) is not None:
-            log.warning("run.abandoned_ended", error=repr(error))
+            log.warning("run.abandoned_ended", error=type(error).__name__)
 
     def _halt(self, task: LiveTask, state: TaskState | None, text: str | None = None) -> asyncio.Task[None]:
         """End a task from outside, once: with this state, or (None) leave it as it is recorded."""
@@ -328,12 +330,16 @@ class Engine:
                 grace = self.limits.cancel_grace_seconds
                 if not await run.stop(min(grace, STOP_GRACE) if self.stopping else grace):
                     self.abandon(run.work, task)
+                run.asking.close()
                 task.run = None
             self._leave(task)  # or its turn could come while its end is being recorded
             if state is None:
-                task.audience.finish(interrupted=True)  # nobody waits for an answer any more
-            elif not task.state.terminal:
+                # nobody waits for an answer any more
+                task.audience.finish(interrupted=True, failure=Stopping() if self.stopping else None)
+            elif not task.state.terminal and task.ledger.recorded:
                 await task.settle(state, text)
+        except StoreRefused:
+            await self.end_badly(task, text or "The task's end could not be recorded")
         finally:
             task.canceling = None
             self.release(task)
@@ -347,20 +353,31 @@ class Engine:
         task.add_done_callback(self._jobs.discard)
         return task
 
-    def guard(self, task: LiveTask, job: Coroutine[Any, Any, Any]) -> None:
+    def guard(self, task: LiveTask, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """As `spawn`, for a step towards a task's run: where it fails, the task does, and keeps nobody's place."""
         self.spawn(self._guarded(task, job))
 
-    async def _guarded(self, task: LiveTask, job: Coroutine[Any, Any, Any]) -> None:
+    async def _guarded(self, task: LiveTask, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await job
+            await job()
         except Exception:
             log.exception("task.not_started", task_id=task.id)
-            self._leave(task)
+            task.ledger.discard()
+            await asyncio.wait([self._halt(task, TaskState.FAILED, "The task could not be started")])
+
+    async def end_badly(self, task: LiveTask, text: str) -> None:
+        """The store refuses what belongs to the task: without that it is FAILED, or else it is let go of as it is, to
+        be settled at the next start.
+        """
+        task.ledger.discard()
+        try:
             if not task.state.terminal:
-                task.ledger.discard()
-                await task.settle(TaskState.FAILED, "The task could not be started")
-            self.release(task)
+                await task.settle(TaskState.FAILED, text)
+        except StoreRefused as error:
+            log.exception("task.lost", task_id=task.id)
+            task.audience.fail(error)
+            task.audience.finish(interrupted=False, failure=error)
+            self.live.pop(task.id, None)
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()

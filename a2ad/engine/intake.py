@@ -128,11 +128,22 @@ class Intake:
         task.ticket = ticket
         body = encode_client_message(params.message, message_id, context_id, task_id)
         engine.live[task_id] = task
+
+        def recorded() -> None:
+            if not task.row.hidden:
+                task.emit_task()
+                engine.on_state(task)
+            if task.canceling is None:
+                self._schedule(task, target, orjson.loads(body), attachments, has_slot=has_slot, gated=gated)
+
         try:
             other = await task.create(
                 MessageRow(0, message_id, body, caller if params.message_id else None),
                 [file.sha256 for file in attachments],
             )
+        except asyncio.CancelledError:
+            engine.guard(task, partial(self._recorded_later, task, recorded))
+            raise
         except BaseException:
             self._forget(task)
             raise
@@ -140,12 +151,16 @@ class Intake:
             self._forget(task)
             return await self._repeat(other, stream=stream)
         reader = task.audience.follow(until_interrupted=True) if stream else None
-        if not task.row.hidden:
-            task.emit_task()
-            engine.on_state(task)
-        if task.canceling is None:
-            self._schedule(task, target, orjson.loads(body), attachments, has_slot=has_slot, gated=gated)
+        recorded()
         return Accepted(task, reader)
+
+    async def _recorded_later(self, task: LiveTask, recorded: Callable[[], None]) -> None:
+        """Nobody waits for the answer any more, but the message is on its way into the store."""
+        await task.ledger.saved()
+        if task.ledger.recorded:
+            recorded()
+        else:
+            self._forget(task)
 
     def _forget(self, task: LiveTask) -> None:
         """It was not recorded."""
@@ -175,7 +190,7 @@ class Intake:
         start = self._starter(task, target, message, attachments, resumed=resumed)
         ticket.start = partial(start, begin=True)
         if gated:
-            self._engine.guard(task, self._decide(task, message, has_slot=has_slot))
+            self._engine.guard(task, partial(self._decide, task, message, has_slot=has_slot))
         elif has_slot:
             start(begin=task.row.queued)
         else:
@@ -258,15 +273,29 @@ class Intake:
         attachments = await keep_attachments(params.message, engine.limits, engine.state_dir)
         task = await self._interrupted(target, params)
         # up to the commit nobody else acts
+        if stream:
+            engine.check_readers(task)
         row = task.row
         task.continuing = True
         asking = task.run.asking if task.run is not None and task.run.asking.active else None
         ticket = task.ticket = task.ticket or Ticket(row.inbound_id, row.context_id, _nothing)
         ticket.ready = False
         has_slot = engine.scheduler.enter(ticket, front=True)
+        message_id = params.message_id or new_id()
+        body = encode_client_message(params.message, message_id, row.context_id, row.id)
+
+        def recorded() -> None:
+            if task.canceling is not None:
+                engine.scheduler.leave(ticket)
+            elif asking is None:
+                message = orjson.loads(body)
+                self._schedule(task, target, message, attachments, has_slot=has_slot, gated=False, resumed=True)
+            elif has_slot:
+                asking.answer(orjson.loads(body))
+            else:
+                asking.answer_in_turn(orjson.loads(body))
+
         try:
-            message_id = params.message_id or new_id()
-            body = encode_client_message(params.message, message_id, row.context_id, row.id)
             other = await task.proceed(
                 message_id,
                 body,
@@ -274,25 +303,30 @@ class Intake:
                 [file.sha256 for file in attachments],
                 queued=not has_slot,
             )
+        except asyncio.CancelledError:
+            engine.guard(task, partial(self._answered_later, task, recorded))
+            raise
         except BaseException:
+            task.continuing = False
             engine.scheduler.leave(ticket)
             raise
-        finally:
-            task.continuing = False
+        task.continuing = False
         if other is not None:
             engine.scheduler.leave(ticket)
             return await self._repeat(other, stream=stream)
         reader = task.subscribe(last_event_id=None, until_interrupted=True) if stream else None
-        message = orjson.loads(body)
-        if task.canceling is not None:
-            engine.scheduler.leave(ticket)
-        elif asking is None:
-            self._schedule(task, target, message, attachments, has_slot=has_slot, gated=False, resumed=True)
-        elif has_slot:
-            asking.answer(message)
-        else:
-            asking.answer_in_turn(message)
+        recorded()
         return Accepted(task, reader)
+
+    async def _answered_later(self, task: LiveTask, recorded: Callable[[], None]) -> None:
+        """As `_recorded_later`, for an answer."""
+        await task.ledger.saved()
+        task.continuing = False
+        assert task.ticket is not None
+        if task.state is TaskState.WORKING:
+            recorded()
+        else:
+            self._engine.scheduler.leave(task.ticket)
 
     async def _interrupted(self, target: Target, params: SendMessageParams) -> LiveTask:
         """The task that the message is for, where it waits for one."""
@@ -313,7 +347,8 @@ class Intake:
             raise UnsupportedOperation(f"The task's executor {task.row.executor!r} is not there any more")
         if engine.stopping:
             raise Stopping
-        engine.check_readers(task)
+        if target.id in engine.closed:
+            raise UnsupportedOperation("This agent is being removed")
         self._check_room(target.id, task.row.context_id)
         return task
 
@@ -356,7 +391,8 @@ class Intake:
         engine.scheduler.enter(task.ticket)
         message = next(m for m in map(orjson.loads, reversed(task.history)) if m["role"] == "ROLE_USER")
         submitted = task.state is TaskState.SUBMITTED
-        engine.guard(task, self._recover(task, target, message, gated=submitted and engine.host.has_gates))
+        gated = submitted and engine.host.has_gates
+        engine.guard(task, partial(self._recover, task, target, message, gated=gated))
 
     async def _recover(self, task: LiveTask, target: Target, message: dict[str, Any], *, gated: bool) -> None:
         engine, ticket = self._engine, task.ticket

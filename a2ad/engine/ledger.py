@@ -62,6 +62,11 @@ class Ledger:
         self.durable_frames = row.frame_limit
 
     @property
+    def recorded(self) -> bool:
+        """The store has the task."""
+        return self._stored_state is not None
+
+    @property
     def gathered(self) -> bool:
         """Something waits for a commit."""
         return bool(self._artifacts.pending_bytes or self.messages or self.events)
@@ -104,7 +109,12 @@ class Ledger:
             self.messages[:0] = held[1]
             self.events[:0] = held[2]
 
-        stored = asyncio.ensure_future(self._store.write(change))
+        stored: asyncio.Future[str | None]
+        try:
+            stored = asyncio.ensure_future(self._store.write(change))
+        except Exception as error:  # noqa: BLE001 - a plugin's store
+            stored = asyncio.get_running_loop().create_future()
+            stored.set_exception(error)
         stored.add_done_callback(partial(self._arrived, step, saving, give_back))
         return await asyncio.shield(saving)
 
@@ -127,7 +137,12 @@ class Ledger:
             saving.set_result(other)
         except asyncio.CancelledError:
             give_back()
-            saving.set_exception(StoreRefused("The task store was closed"))
+            self._failed(saving, StoreRefused("The task store was closed"))
         except Exception as error:  # noqa: BLE001 - it is raised where the step was asked for
             give_back()
-            saving.set_exception(error)
+            self._failed(saving, error)
+
+    @staticmethod
+    def _failed(saving: asyncio.Future[str | None], error: Exception) -> None:
+        saving.set_exception(error)
+        saving.exception()  # the one who asked may not wait any more

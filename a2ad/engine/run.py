@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import structlog
@@ -73,12 +74,19 @@ class Run:
             if begin:
                 await self.insist(self.task.begin)
             outcome = await self._drive(request)
-        except asyncio.CancelledError:
             if not self.stopping:
-                raise
-            return
+                await self._end(outcome)
+        except asyncio.CancelledError:
+            if self.stopping:
+                return
+            await self._engine.end_badly(self.task, "The executor canceled itself")
+        except StoreRefused:
+            await self._engine.end_badly(self.task, "The task could not be recorded")
+        except BaseException:
+            log.exception("run.end_failed", task_id=self.task.id)
+            if not self.stopping:
+                await self._engine.end_badly(self.task, "The executor's end could not be recorded")
         if not self.stopping:
-            await self._end(outcome)
             self._engine.run_ended(self)
 
     async def _end(self, outcome: Outcome) -> None:
@@ -90,11 +98,6 @@ class Run:
             await task.settle(*outcome)
         except InvalidOutput as error:
             await task.settle(TaskState.FAILED, f"The executor ended with a message that is not valid: {error}")
-        except Exception as error:
-            log.exception("run.end_failed", task_id=task.id)
-            if isinstance(error, StoreRefused):
-                task.ledger.discard()
-            await task.settle(TaskState.FAILED, "The executor's end could not be recorded")
 
     async def _drive(self, request: TaskRequest) -> Outcome:
         """Drive the generator to its end, and say what its end means."""
@@ -227,11 +230,15 @@ class Run:
                 log.warning("run.error_on_cancel", task_id=self.task.id, exc_info=True)
 
     async def _close(self, generator: Any) -> None:
-        if getattr(generator, "ag_frame", generator) is None:
-            return  # an async generator that has ended
-        aclose = getattr(generator, "aclose", None)
-        if aclose is not None:
-            await self._bounded(aclose)
+        if isinstance(generator, AsyncGeneratorType) and generator.ag_frame is None:
+            return  # it has ended
+
+        async def close() -> None:
+            aclose = getattr(generator, "aclose", None)
+            if aclose is not None:
+                await aclose()
+
+        await self._bounded(close)
 
     async def _bounded(self, closing: Callable[[], Awaitable[object]]) -> None:
         """Let the generator's own last steps take the grace at most; past it they are left to themselves."""

@@ -72,7 +72,7 @@ class LiveTask:
         self.audience = Audience(bound=bound, replay=replay)
         self.run: Run | None = None
         self.ticket: Ticket | None = None
-        self.finishing = False
+        self.finishing: asyncio.Future[None] | None = None
         self.continuing = False
         self.canceling: asyncio.Task[None] | None = None
         self._on_state = on_state
@@ -111,7 +111,7 @@ class LiveTask:
             and self.run is None
             and self.canceling is None
             and self.ledger.saving is None
-            and not self.finishing
+            and self.finishing is None
             and not self.audience.present
             and not self.behind
         )
@@ -131,11 +131,11 @@ class LiveTask:
 
     async def at_rest(self) -> None:
         """Wait until its outcome, if that is decided, and all else has reached the store. Raises `StoreUnavailable`."""
-        while self.ledger.saving is not None or (self.finishing and not self.settled_now):
-            if self.ledger.saving is not None:
-                await self.ledger.saved()
+        while self.ledger.saving is not None or (self.finishing is not None and not self.settled_now):
+            if self.finishing is not None and self.ledger.saving is None:
+                await self.audience.wait_for(self.finishing)
             else:
-                await self.audience.wait()
+                await self.ledger.saved()
 
     # its stream
 
@@ -258,7 +258,7 @@ class LiveTask:
     async def settle(self, state: TaskState, text: Text | None, metadata: Mapping[str, Any] | None = None) -> None:
         """As `transition`, tried again until the store takes it; those who wait are told of each failure."""
         pause = RETRY_FIRST
-        self.finishing = True
+        finishing = self.finishing = asyncio.get_running_loop().create_future()
         try:
             while True:
                 try:
@@ -269,7 +269,8 @@ class LiveTask:
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, RETRY_MAX)
         finally:
-            self.finishing = False
+            self.finishing = None
+            finishing.set_result(None)
 
     async def proceed(
         self, message_id: str, body: bytes, caller: str | None, attachments: Sequence[str], *, queued: bool

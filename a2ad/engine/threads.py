@@ -39,7 +39,9 @@ class ThreadedGenerator:
         step = self._loop.create_future()
         self._working = True
         self._steps.put(step)
-        event = await step
+        event, error = await step
+        if error is not None:
+            raise error
         if event is _END:
             raise StopAsyncIteration
         return event  # type: ignore[no-any-return]
@@ -55,10 +57,11 @@ class ThreadedGenerator:
 
     def _run(self) -> None:
         while (step := self._steps.get()) is not None:
+            outcome: tuple[Any, BaseException | None]
             try:
-                outcome: Any = next(self._generator, _END)
+                outcome = next(self._generator, _END), None
             except BaseException as error:  # noqa: BLE001 - what a plugin raises belongs to its task
-                outcome = RuntimeError("StopIteration was raised") if isinstance(error, StopIteration) else error
+                outcome = None, error
             try:
                 self._loop.call_soon_threadsafe(self._settle, step, outcome)
             except RuntimeError:  # the loop is closed: the daemon has stopped
@@ -70,12 +73,8 @@ class ThreadedGenerator:
             except BaseException:  # noqa: BLE001 - nobody waits for this run any more
                 return
 
-    def _settle(self, step: asyncio.Future[Any], outcome: Any) -> None:
+    def _settle(self, step: asyncio.Future[Any], outcome: tuple[Any, BaseException | None]) -> None:
         self._working = False
         self._stuck.discard(self)
-        if step.cancelled():
-            return
-        if isinstance(outcome, BaseException):
-            step.set_exception(outcome)
-        else:
+        if not step.cancelled():
             step.set_result(outcome)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from types import AsyncGeneratorType
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -57,7 +58,8 @@ class Watchdog:
             stack.append(frame)
             frame = frame.f_back
         for task in list(self._engine.live.values()):
-            running: Any = getattr(task.run and task.run.generator, "ag_frame", None)
+            generator = task.run.generator if task.run is not None else None
+            running = generator.ag_frame if isinstance(generator, AsyncGeneratorType) else None
             if running is not None and running in stack:
                 where = stack[0]
                 log.warning(

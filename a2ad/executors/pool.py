@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from a2ad.agent import Agent, AgentContext, AgentSession, ToolError, Tools
-from a2ad.executor import TaskRequest
+from a2ad.executor import TaskRejected, TaskRequest
 from a2ad.model import new_id, now_ms
 from a2ad.plugins import PluginHost
 from a2ad.store import ContextRecord, Store
@@ -77,19 +77,24 @@ class SessionPool:
             if context == context_id and inbound_id in {None, inbound}
         ]
 
-    async def open(self, request: TaskRequest) -> LiveSession:
-        """The session of the request's context: the live one, else a new one, resumed where that can be."""
+    async def acquire(self, request: TaskRequest) -> LiveSession:
+        """The session of the request's context, now busy with its task: the live one, else a new one, resumed where
+        that can be. Raises `TaskRejected` where a turn of another task is open in it.
+        """
         key = (request.inbound_id, request.context_id)
         live = self._sessions.get(key)
         if live is not None and live.record.preset != request.preset.id and not live.busy:
             await self.drop(live)
             live = None
+        if live is not None and live.task_id is not None:
+            raise TaskRejected(f"The task {live.task_id} of this conversation waits for an answer: answer or cancel it")
         if live is None:
             live = self._sessions[key] = await self._open(request)
-            await self._make_room()
-            if self._sweeper is None:
-                self._sweeper = asyncio.create_task(self._sweep())
+        live.task_id = request.task_id
         live.last_active = asyncio.get_running_loop().time()
+        await self._make_room()
+        if self._sweeper is None:
+            self._sweeper = asyncio.create_task(self._sweep())
         return live
 
     async def _open(self, request: TaskRequest) -> LiveSession:

@@ -25,10 +25,7 @@ class SessionExecutor(Executor):
         self.pool = pool
 
     async def execute(self, request: TaskRequest) -> AsyncIterator[Event]:
-        live = await self.pool.open(request)
-        if live.busy:
-            raise TaskRejected(f"The task {live.task_id} of this conversation waits for an answer: answer or cancel it")
-        live.task_id = request.task_id
+        live = await self.pool.acquire(request)
         try:
             async with aclosing(_turn(live, request)) as events:
                 async for event in events:

@@ -102,7 +102,9 @@ class Hooks:
             task = _current_task()
             if task is not None and task.cancelling():
                 raise  # the daemon's own doing
-            self._log.error("plugin hook failed", plugin=self._names[impl.plugin_name], hook=hook, error=repr(error))
+            self._log.error(
+                "plugin hook failed", plugin=self._names[impl.plugin_name], hook=hook, error=type(error).__name__
+            )
         except BaseException as error:  # noqa: BLE001 - a plugin may fail in any way, sys.exit() included
             self._log.error("plugin hook failed", plugin=self._names[impl.plugin_name], hook=hook, exc_info=error)
 

@@ -148,7 +148,7 @@ _message_fields = Fields(
 
 def _message(value: Any, path: str, violations: Violations) -> dict[str, Any]:
     message = _message_fields(value, path, violations)
-    if message.get("parts") == [] and isinstance(value.get("parts"), list):
+    if isinstance(value, dict) and value.get("parts") == []:
         violations.append((f"{path}.parts", "must have at least one part"))
     return message
 

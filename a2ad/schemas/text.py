@@ -13,6 +13,8 @@ from a2ad.errors import ParseError
 
 #: protobuf's own limit; orjson writes no more than 254 levels, and an answer wraps the data in a few of its own
 MAX_DEPTH = 100
+#: each costs many times its two bytes in memory
+MAX_CONTAINERS = 1_000_000
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 
@@ -23,6 +25,8 @@ def loads(raw: bytes) -> Any:
     Integers outside -2^63 to 2^64-1 and lone surrogates are refused, not changed: orjson would read the first as
     floats, so a text with so long a run of digits is read by the standard library, with a check.
     """
+    if raw.count(b"[") + raw.count(b"{") > MAX_CONTAINERS:
+        raise ParseError(f"The request has more than {MAX_CONTAINERS} arrays and objects")
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:

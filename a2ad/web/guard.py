@@ -15,7 +15,7 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP")
 JSON_TYPES = frozenset({"application/json", "application/a2a+json"})
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?")
 #: how long a client may pause in the middle of a body, and take for all of it, in seconds
 BODY_SECONDS, BODY_SECONDS_ALL = 30.0, 300.0
 
@@ -58,7 +58,7 @@ def _is_address(text: str) -> bool:
         ip_address(text)
     except ValueError:
         return False
-    return True
+    return "%" not in text  # a scope may be any text
 
 
 def _within(address: str, networks: Networks) -> bool:
@@ -75,7 +75,11 @@ def host_name(host: str | None) -> str:
     `name:port`.
     """
     match = _HOST.fullmatch(host or "")
-    return match[1].strip("[]").lower() if match else ""
+    if match is None or int(match["port"] or 0) > 65535:
+        return ""
+    if match["v6"] is not None:
+        return match["v6"].lower() if ":" in match["v6"] and _is_address(match["v6"]) else ""
+    return match["name"].lower()
 
 
 def media_type(request: web.BaseRequest) -> str:
@@ -88,7 +92,7 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     declared = request.content_length
     if declared is not None and declared > limit:
         raise BodyError(413)
-    if request.headers.get("Expect", "").lower() == "100-continue":
+    if request.version >= (1, 1) and request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0  # the answer itself has not begun
     content = request.content
