@@ -246,7 +246,9 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> tuple[Callable[[str], Any], lis
 
     def opening(name: str) -> Any:
         return of_all.acquire(
-            SimpleNamespace(inbound_id="i", context_id=name, preset=preset, _workdir=None)  # type: ignore[arg-type]
+            SimpleNamespace(  # type: ignore[arg-type]
+                task_id=name, inbound_id="i", context_id=name, preset=preset, _workdir=None
+            )
         )
 
     return opening, closed, of_all
@@ -254,8 +256,9 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> tuple[Callable[[str], Any], lis
 
 async def test_a_session_for_which_there_is_no_room_takes_the_place_of_the_oldest(sessions: Any) -> None:
     opening, closed, of_all = sessions
-    for name in ("one", "two", "three"):
-        await opening(name)
+    for name in ("one", "two"):
+        (await opening(name)).task_id = None
+    await opening("three")
     assert closed == ["one"]
     of_all._sweeper.cancel()
 
@@ -263,7 +266,7 @@ async def test_a_session_for_which_there_is_no_room_takes_the_place_of_the_oldes
 async def test_a_session_is_not_closed_for_its_own_sake_where_all_others_are_busy(sessions: Any) -> None:
     opening, closed, of_all = sessions
     for name in ("one", "two"):
-        (await opening(name)).task_id = name
+        await opening(name)
     third = await opening("three")
     assert not closed
     assert of_all.get("i", "three") is third
@@ -273,7 +276,7 @@ async def test_a_session_is_not_closed_for_its_own_sake_where_all_others_are_bus
 async def test_sessions_that_open_at_the_same_moment_do_not_close_each_other(sessions: Any) -> None:
     opening, _, of_all = sessions
     for name in ("one", "two"):
-        await opening(name)
+        (await opening(name)).task_id = None
     names = ("three", "four", "five")
     opened = await asyncio.gather(*(opening(name) for name in names))
     lost = [name for name, live in zip(names, opened, strict=True) if of_all.get("i", name) is not live]
