@@ -16,10 +16,11 @@ from a2ad.engine.behind import WriteBehind
 from a2ad.engine.cache import Encoded, EndedCache
 from a2ad.engine.encode import TaskView
 from a2ad.engine.frames import Reader
-from a2ad.engine.intake import Accepted, Intake, Target
+from a2ad.engine.intake import Accepted, Intake
 from a2ad.engine.pages import Page, list_tasks
 from a2ad.engine.run import Run
 from a2ad.engine.schedule import Scheduler
+from a2ad.engine.starter import Starter, Target
 from a2ad.engine.task import LiveTask
 from a2ad.engine.threads import ThreadedGenerator
 from a2ad.engine.watchdog import Watchdog
@@ -82,7 +83,8 @@ class Engine:
         self.ended = EndedCache()
         self.behind = WriteBehind()
         self._replay_frames = replay_frames
-        self._intake = Intake(self)
+        self._starter = Starter(self)
+        self._intake = Intake(self, self._starter)
         self._loading: dict[str, asyncio.Task[LiveTask | None]] = {}
         self._jobs: set[asyncio.Task[Any]] = set()
         self._ticker: asyncio.Task[None] | None = None
@@ -100,8 +102,8 @@ class Engine:
             if task is None:
                 continue
             target = directory.target(row.inbound_id)
-            if target is not None and self._intake.runs_again(task, target):
-                self._intake.recover(task, target)
+            if target is not None and self._starter.runs_again(task, target):
+                self._starter.recover(task, target)
             else:
                 text = STOPPED if target is not None else "The task's inbound is not there any more"
                 settling.append(self.spawn(task.settle(TaskState.FAILED, text)))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import orjson
 
-from a2ad.engine.attachments import keep_attachments, kept_attachments
+from a2ad.engine.attachments import keep_attachments
 from a2ad.engine.encode import encode_client_message, encode_status, one_line
 from a2ad.engine.frames import Frame, FrameLog, Reader
-from a2ad.engine.run import Run
 from a2ad.engine.schedule import Ticket
+from a2ad.engine.starter import Starter, Target, not_yet
 from a2ad.engine.task import FRAME_BLOCK, LiveTask
-from a2ad.engine.workdirs import context_dir
 from a2ad.errors import (
     InvalidParams,
     ProtocolError,
@@ -25,8 +24,7 @@ from a2ad.errors import (
     TaskNotFound,
     UnsupportedOperation,
 )
-from a2ad.executor import Attachment, Preset, Skill, TaskRequest, prompt_text
-from a2ad.hookspecs import Decision
+from a2ad.executor import Skill
 from a2ad.model import TaskState, new_id, now_ms
 from a2ad.schemas.a2a import SendMessageParams
 from a2ad.store import MessageRow, TaskRow
@@ -39,17 +37,6 @@ DEFAULT_SKILL = "chat"
 RETRY_AFTER = 5
 
 
-class Target(Protocol):
-    """What the engine has to know of an inbound."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def preset(self) -> Preset: ...
-    @property
-    def skills(self) -> Mapping[str, Skill]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """What became of a message. `reader` where a stream was asked for."""
@@ -60,8 +47,9 @@ class Accepted:
 
 
 class Intake:
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, starter: Starter) -> None:
         self._engine = engine
+        self._starter = starter
 
     async def submit(
         self, target: Target, params: SendMessageParams, *, caller: str, peer: str, stream: bool
@@ -102,7 +90,7 @@ class Intake:
         context_id = params.context_id or new_id()
         self._check_room(target.id, context_id)
         task_id, message_id = new_id(), params.message_id or new_id()
-        ticket = Ticket(target.id, context_id, _nothing)
+        ticket = Ticket(target.id, context_id, not_yet)
         has_slot = engine.scheduler.enter(ticket)
         gated = engine.host.has_gates
         state = TaskState.WORKING if has_slot and not gated else TaskState.SUBMITTED
@@ -134,7 +122,7 @@ class Intake:
                 task.emit_task()
                 engine.on_state(task)
             if task.canceling is None:
-                self._schedule(task, target, orjson.loads(body), attachments, has_slot=has_slot, gated=gated)
+                self._starter.schedule(task, target, orjson.loads(body), attachments, has_slot=has_slot, gated=gated)
 
         try:
             other = await task.create(
@@ -173,98 +161,6 @@ class Intake:
         if scheduler.full and not scheduler.would_run(inbound_id, context_id):
             raise ResourceExhausted(retry_after=RETRY_AFTER)
 
-    def _schedule(
-        self,
-        task: LiveTask,
-        target: Target,
-        message: dict[str, Any],
-        attachments: tuple[Attachment, ...],
-        *,
-        has_slot: bool,
-        gated: bool,
-        resumed: bool = False,
-    ) -> None:
-        """Let its run begin: now, after the policy hooks, or when its turn comes."""
-        ticket = task.ticket
-        assert ticket is not None
-        start = self._starter(task, target, message, attachments, resumed=resumed)
-        ticket.start = partial(start, begin=True)
-        if gated:
-            self._engine.guard(task, partial(self._decide, task, message, has_slot=has_slot))
-        elif has_slot:
-            start(begin=task.row.queued)
-        else:
-            self._engine.scheduler.set_ready(ticket)
-
-    def _starter(
-        self,
-        task: LiveTask,
-        target: Target,
-        message: dict[str, Any],
-        attachments: tuple[Attachment, ...],
-        *,
-        resumed: bool,
-    ) -> Callable[..., None]:
-        engine = self._engine
-        run = Run(engine, task, engine.host.executors[task.row.executor].value)
-        request = TaskRequest(
-            task_id=task.id,
-            context_id=task.row.context_id,
-            inbound_id=target.id,
-            skill=task.row.skill,
-            message=message,
-            preset=target.preset,
-            peer=task.row.peer,
-            caller=task.row.caller,
-            attachments=attachments,
-            resumed=resumed,
-            _workdir=partial(context_dir, engine.state_dir, target.id, task.row.context_id),
-            _history=lambda: [orjson.loads(body) for body in task.history],
-            _ask=run.asking.ask,
-        )
-
-        def start(*, begin: bool) -> None:
-            assert task.run is None
-            task.run = run
-            run.start(request, begin=begin)
-
-        return start
-
-    async def _decide(self, task: LiveTask, message: dict[str, Any], *, has_slot: bool) -> None:
-        """Ask the policy hooks; a veto makes the task REJECTED (design.md, "The life of a task")."""
-        row, engine = task.row, self._engine
-        denied = await engine.host.inbound_task(
-            Decision(
-                inbound_id=row.inbound_id,
-                task_id=row.id,
-                context_id=row.context_id,
-                skill=row.skill,
-                message=message,
-                text=prompt_text(message["parts"]),
-                peer=row.peer,
-                caller=row.caller,
-            )
-        )
-        engine.audit.record(
-            "policy.decision",
-            {"taskId": row.id, "serverId": row.inbound_id, "skill": row.skill, "caller": row.caller,
-             "decision": "allow" if denied is None else "deny", "reason": denied.reason if denied else None},
-        )  # fmt: skip
-        if task.canceling is not None or task.state is not TaskState.SUBMITTED:
-            return
-        ticket = task.ticket
-        assert ticket is not None
-        if denied is not None:
-            await task.settle(TaskState.REJECTED, denied.reason)
-            engine.scheduler.leave(ticket)
-            engine.release(task)
-        elif engine.stopping:
-            return
-        elif has_slot:
-            ticket.start()
-        else:
-            engine.scheduler.set_ready(ticket)
-
     # a task that goes on
 
     async def _continue(self, target: Target, params: SendMessageParams, *, caller: str, stream: bool) -> Accepted:
@@ -278,7 +174,7 @@ class Intake:
         row = task.row
         task.continuing = True
         asking = task.run.asking if task.run is not None and task.run.asking.active else None
-        ticket = task.ticket = task.ticket or Ticket(row.inbound_id, row.context_id, _nothing)
+        ticket = task.ticket = task.ticket or Ticket(row.inbound_id, row.context_id, not_yet)
         ticket.ready = False
         has_slot = engine.scheduler.enter(ticket, front=True)
         message_id = params.message_id or new_id()
@@ -289,7 +185,7 @@ class Intake:
                 engine.scheduler.leave(ticket)
             elif asking is None:
                 message = orjson.loads(body)
-                self._schedule(task, target, message, attachments, has_slot=has_slot, gated=False, resumed=True)
+                self._starter.schedule(task, target, message, attachments, has_slot=has_slot, gated=False, resumed=True)
             elif has_slot:
                 asking.answer(orjson.loads(body))
             else:
@@ -374,37 +270,6 @@ class Intake:
         reader = Reader(FrameLog(1), [reply], until_interrupted=True)
         reader.finish()
         return reader
-
-    # after a restart
-
-    def runs_again(self, task: LiveTask, target: Target) -> bool:
-        """Whether a task that the last process left unfinished may run: it had not begun, or its executor resumes."""
-        registered = self._engine.host.executors.get(task.row.executor)
-        if registered is None or task.row.skill not in target.skills or not task.history:
-            return False
-        return task.row.queued or task.state is TaskState.SUBMITTED or registered.value.can_resume
-
-    def recover(self, task: LiveTask, target: Target) -> None:
-        """Let it run: it keeps its place in the order of arrival."""
-        row, engine = task.row, self._engine
-        task.ticket = Ticket(row.inbound_id, row.context_id, _nothing)
-        engine.scheduler.enter(task.ticket)
-        message = next(m for m in map(orjson.loads, reversed(task.history)) if m["role"] == "ROLE_USER")
-        submitted = task.state is TaskState.SUBMITTED
-        gated = submitted and engine.host.has_gates
-        engine.guard(task, partial(self._recover, task, target, message, gated=gated))
-
-    async def _recover(self, task: LiveTask, target: Target, message: dict[str, Any], *, gated: bool) -> None:
-        engine, ticket = self._engine, task.ticket
-        assert ticket is not None
-        attachments = await kept_attachments(message, engine.state_dir)
-        resumed = task.state is TaskState.WORKING
-        has_slot = ticket.place is ticket.place.RUNNING
-        self._schedule(task, target, message, attachments, has_slot=has_slot, gated=gated, resumed=resumed)
-
-
-def _nothing() -> None:
-    """The start of a ticket whose task is not recorded yet: it is not ready, so nobody calls it."""
 
 
 def _chosen_skill(target: Target, wanted: object) -> Skill:

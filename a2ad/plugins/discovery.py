@@ -16,6 +16,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, NoReturn
 
+from a2ad.plugins.registrations import RegistrationError
+
 GROUP = "a2ad"
 
 
@@ -91,4 +93,4 @@ def _entry_name(each: tuple[EntryPoint, str, str]) -> tuple[str, str]:
 
 
 def _raise(error: OSError) -> NoReturn:
-    raise error
+    raise RegistrationError(f"the directory cannot be read: {error.strerror}")

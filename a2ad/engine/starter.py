@@ -1,0 +1,160 @@
+"""From a recorded task to its run: at once, after the policy hooks, or when its turn comes; after a restart, again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
+
+from a2ad.engine.attachments import kept_attachments
+from a2ad.engine.run import Run
+from a2ad.engine.schedule import Ticket
+from a2ad.engine.task import LiveTask
+from a2ad.engine.workdirs import context_dir
+from a2ad.executor import Attachment, Preset, Skill, TaskRequest, prompt_text
+from a2ad.hookspecs import Decision
+from a2ad.model import TaskState
+
+if TYPE_CHECKING:
+    from a2ad.engine.core import Engine
+
+
+class Target(Protocol):
+    """What the engine has to know of an inbound."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def preset(self) -> Preset: ...
+    @property
+    def skills(self) -> Mapping[str, Skill]: ...
+
+
+class Starter:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def schedule(
+        self,
+        task: LiveTask,
+        target: Target,
+        message: dict[str, Any],
+        attachments: tuple[Attachment, ...],
+        *,
+        has_slot: bool,
+        gated: bool,
+        resumed: bool = False,
+    ) -> None:
+        """Let its run begin: now, after the policy hooks, or when its turn comes."""
+        ticket = task.ticket
+        assert ticket is not None
+        start = self._start_of(task, target, message, attachments, resumed=resumed)
+        ticket.start = partial(start, begin=True)
+        if gated:
+            self._engine.guard(task, partial(self._decide, task, message, has_slot=has_slot))
+        elif has_slot:
+            start(begin=task.row.queued)
+        else:
+            self._engine.scheduler.set_ready(ticket)
+
+    def _start_of(
+        self,
+        task: LiveTask,
+        target: Target,
+        message: dict[str, Any],
+        attachments: tuple[Attachment, ...],
+        *,
+        resumed: bool,
+    ) -> Callable[..., None]:
+        engine = self._engine
+        run = Run(engine, task, engine.host.executors[task.row.executor].value)
+        request = TaskRequest(
+            task_id=task.id,
+            context_id=task.row.context_id,
+            inbound_id=target.id,
+            skill=task.row.skill,
+            message=message,
+            preset=target.preset,
+            peer=task.row.peer,
+            caller=task.row.caller,
+            attachments=attachments,
+            resumed=resumed,
+            _workdir=partial(context_dir, engine.state_dir, target.id, task.row.context_id),
+            _history=lambda: [orjson.loads(body) for body in task.history],
+            _ask=run.asking.ask,
+        )
+
+        def start(*, begin: bool) -> None:
+            assert task.run is None
+            task.run = run
+            run.start(request, begin=begin)
+
+        return start
+
+    async def _decide(self, task: LiveTask, message: dict[str, Any], *, has_slot: bool) -> None:
+        """Ask the policy hooks; a veto makes the task REJECTED (design.md, "The life of a task")."""
+        row, engine = task.row, self._engine
+        denied = await engine.host.inbound_task(
+            Decision(
+                inbound_id=row.inbound_id,
+                task_id=row.id,
+                context_id=row.context_id,
+                skill=row.skill,
+                message=message,
+                text=prompt_text(message["parts"]),
+                peer=row.peer,
+                caller=row.caller,
+            )
+        )
+        engine.audit.record(
+            "policy.decision",
+            {"taskId": row.id, "serverId": row.inbound_id, "skill": row.skill, "caller": row.caller,
+             "decision": "allow" if denied is None else "deny", "reason": denied.reason if denied else None},
+        )  # fmt: skip
+        if task.canceling is not None or task.state is not TaskState.SUBMITTED:
+            return
+        ticket = task.ticket
+        assert ticket is not None
+        if denied is not None:
+            await task.settle(TaskState.REJECTED, denied.reason)
+            engine.scheduler.leave(ticket)
+            engine.release(task)
+        elif engine.stopping:
+            return
+        elif has_slot:
+            ticket.start()
+        else:
+            engine.scheduler.set_ready(ticket)
+
+    # after a restart
+
+    def runs_again(self, task: LiveTask, target: Target) -> bool:
+        """Whether a task that the last process left unfinished may run: it had not begun, or its executor resumes."""
+        registered = self._engine.host.executors.get(task.row.executor)
+        if registered is None or task.row.skill not in target.skills or not task.history:
+            return False
+        return task.row.queued or task.state is TaskState.SUBMITTED or registered.value.can_resume
+
+    def recover(self, task: LiveTask, target: Target) -> None:
+        """Let it run: it keeps its place in the order of arrival."""
+        row, engine = task.row, self._engine
+        task.ticket = Ticket(row.inbound_id, row.context_id, not_yet)
+        engine.scheduler.enter(task.ticket)
+        message = next(m for m in map(orjson.loads, reversed(task.history)) if m["role"] == "ROLE_USER")
+        submitted = task.state is TaskState.SUBMITTED
+        gated = submitted and engine.host.has_gates
+        engine.guard(task, partial(self._recover, task, target, message, gated=gated))
+
+    async def _recover(self, task: LiveTask, target: Target, message: dict[str, Any], *, gated: bool) -> None:
+        engine, ticket = self._engine, task.ticket
+        assert ticket is not None
+        attachments = await kept_attachments(message, engine.state_dir)
+        resumed = task.state is TaskState.WORKING
+        has_slot = ticket.place is ticket.place.RUNNING
+        self.schedule(task, target, message, attachments, has_slot=has_slot, gated=gated, resumed=resumed)
+
+
+def not_yet() -> None:
+    """The start of a ticket whose task is not recorded yet: it is not ready, so nobody calls it."""
