@@ -61,8 +61,7 @@ def _delete(connection: sqlite3.Connection, tally: Tally, rows: list[Any]) -> Ex
         if left.fetchone() is None:
             empty.append((inbound_id, context_id))
             connection.execute("DELETE FROM contexts WHERE inbound_id = ? AND context_id = ?", (inbound_id, context_id))
-    if rows:
-        _give_back(connection)
+    _give_back(connection)
     return Expired(len(rows), empty)
 
 
