@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import structlog
 
-from a2ad.model import now_ms
+from a2ad.model import as_unicode, now_ms
 from a2ad.plugins import PluginHost
 from a2ad.store import Store
 
@@ -35,7 +35,7 @@ class Audit:
 
 def _text(value: str) -> str:
     """What a client or a plugin brings may be no Unicode, and long."""
-    return value[:2000].encode(errors="replace").decode()
+    return as_unicode(value[:2000])
 
 
 def _tell_failure(written: asyncio.Future[None]) -> None:

@@ -33,9 +33,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from a2ad.model import as_unicode
+
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 DOMAIN = "a2a-protocol.org"
+
+
+def error_text(error: BaseException) -> str:
+    """An exception's text, as Unicode. It may be a plugin's, and its `__str__` may raise: its name then, or where it
+    says nothing.
+    """
+    try:
+        text = as_unicode(str(error))
+    except BaseException:  # noqa: BLE001 - a plugin's own code
+        text = ""
+    return text or type(error).__name__
 
 
 class A2adError(Exception):

@@ -9,7 +9,6 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-Json: TypeAlias = Any
 #: An A2A part as its JSON: exactly one of `text`, `raw` (base64, or bytes before it is encoded), `url`, `data`.
 PartDict: TypeAlias = dict[str, Any]
 
@@ -66,6 +65,11 @@ def timestamp(ms: int) -> str:
 @lru_cache(maxsize=64)
 def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def as_unicode(text: str) -> str:
+    """The text with a question mark for each lone surrogate: what comes in may have some, no wire takes them."""
+    return text.encode(errors="replace").decode()
 
 
 class _Random:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -173,6 +174,17 @@ class DaemonProcess:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+
+
+@contextmanager
+def running(folder: Path, **more: Any) -> Iterator[DaemonProcess]:
+    """A daemon for the tests of a module; afterwards it has to end in order."""
+    daemon = DaemonProcess(folder, **more)
+    yield daemon
+    try:
+        assert daemon.terminate() == 0
+    finally:
+        daemon.kill()
 
 
 def message(text: str, **more: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who waits for a task and who reads its stream: every frame is numbered here, and handed out from here."""
+"""Who waits for a task and who reads its stream: frames get their numbers here, and are handed out from here."""
 
 from __future__ import annotations
 
@@ -74,26 +74,31 @@ class Audience:
 
     async def wait(self) -> None:
         """Until `wake`, or `fail`'s error."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        waiter = self._enter()
         try:
             await waiter
         finally:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+            self._leave(waiter)
 
     async def wait_for(self, other: asyncio.Future[None]) -> None:
         """Until `wake`, or until the other is done, whichever comes first; or `fail`'s error, or the other's."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        waiter = self._enter()
         try:
             await asyncio.wait([waiter, other], return_when=asyncio.FIRST_COMPLETED)
             for done in (waiter, other):
                 if done.done() and not done.cancelled():
                     done.result()
         finally:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+            self._leave(waiter)
+
+    def _enter(self) -> asyncio.Future[None]:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return waiter
+
+    def _leave(self, waiter: asyncio.Future[None]) -> None:
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
 
     def wake(self) -> None:
         for waiter in self._take_waiters():

@@ -106,7 +106,7 @@ class Engine:
                 self._starter.recover(task, target)
             else:
                 text = STOPPED if target is not None else "The task's inbound is not there any more"
-                settling.append(self.spawn(task.settle(TaskState.FAILED, text)))
+                settling.append(self._halt(task, TaskState.FAILED, text))
         if settling:
             await asyncio.wait(settling, timeout=SETTLE_SECONDS)
 
@@ -229,7 +229,7 @@ class Engine:
     # tasks in memory
 
     def adopt(self, row: TaskRow) -> LiveTask:
-        """A new task's place in memory; it is in `live` once it is recorded."""
+        """The task of this row, new or from the store, as an object; to be found, it has to be put into `live`."""
         return LiveTask(
             row,
             self.store,
@@ -295,7 +295,7 @@ class Engine:
     # runs
 
     def run_ended(self, run: Run) -> None:
-        """Its outcome is recorded."""
+        """It is over, and nothing of it is to be recorded any more: its slot goes to the next task."""
         task = run.task
         run.asking.close()
         if task.run is run:

@@ -55,10 +55,10 @@ class Intake:
         self, target: Target, params: SendMessageParams, *, caller: str, peer: str, stream: bool
     ) -> Accepted:
         """Record a message and set its task going. A message that this caller has sent before gives the task that it
-        made then, whatever else it says now (`protocol.md` 3).
+        went to then, whatever else it says now (`protocol.md` 3).
 
         Raises `InvalidParams`, `TaskNotFound`, `UnsupportedOperation`, `ResourceExhausted`, `Stopping`,
-        `StoreUnavailable`; nothing is recorded then.
+        `StoreUnavailable`, `StoreRefused`; nothing is recorded then.
         """
         try:
             if params.task_id is not None:

@@ -27,7 +27,9 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class Step:
-    """`row` is what the task is after it; `publish` runs at the moment when it is durable, and makes it so."""
+    """`row` is what the task is after it. `publish` runs at the moment when it is durable, and does what may be seen
+    from then on: for a change of state, it puts the row into the `LiveTask`, hands the frames out, wakes who waits.
+    """
 
     row: TaskRow
     publish: Callable[[], None] = _nothing

@@ -18,7 +18,7 @@ from a2ad.engine.behind import MOST_BYTES
 from a2ad.engine.encode import InvalidOutput, encode_agent_message
 from a2ad.engine.task import RETRY_FIRST, LiveTask
 from a2ad.engine.threads import ThreadedGenerator
-from a2ad.errors import StoreRefused, StoreUnavailable
+from a2ad.errors import StoreRefused, StoreUnavailable, error_text
 from a2ad.executor import Artifact, Executor, Reply, Status, TaskFailed, TaskOutcome, TaskRequest, Text
 from a2ad.model import TaskState
 
@@ -250,7 +250,7 @@ class Run:
             except asyncio.CancelledError:
                 return
             except BaseException as error:  # noqa: BLE001 - as above
-                log.warning("run.error_on_close", task_id=self.task.id, error=_told(error))
+                log.warning("run.error_on_close", task_id=self.task.id, error=error_text(error))
 
         work = asyncio.create_task(step())
         try:
@@ -266,7 +266,7 @@ class Run:
         if isinstance(error, InvalidOutput):
             return Outcome(TaskState.FAILED, f"The executor yielded something that is not valid: {error}")
         log.error("run.failed", task_id=self.task.id, executor=self.task.row.executor, exc_info=error)
-        return Outcome(TaskState.FAILED, _told(error))
+        return Outcome(TaskState.FAILED, error_text(error))
 
     async def insist(self, step: Callable[[], Awaitable[T]]) -> T:
         """What has to be durable before the run goes on is tried until the store takes it."""
@@ -277,12 +277,3 @@ class Run:
                 self.task.audience.fail(error)
                 log.warning("run.waits_for_the_store", task_id=self.task.id)
                 await asyncio.sleep(RETRY_FIRST)
-
-
-def _told(error: BaseException) -> str:
-    """An exception's text, made Unicode; its name where it has none, or none that it can tell."""
-    try:
-        text = str(error)
-    except BaseException:  # noqa: BLE001 - a plugin's own code
-        text = ""
-    return text.encode(errors="replace").decode() or type(error).__name__

@@ -20,7 +20,7 @@ class Place(Enum):
 
 
 class Ticket:
-    """A task's place in the line. `start` is called when its turn comes, once for each time that it enters."""
+    """A task's place in the line. `start` is called when its turn comes, unless `enter` gave it a slot."""
 
     __slots__ = ("context", "inbound_id", "place", "ready", "start")
 

@@ -55,6 +55,7 @@ class Starter:
         if gated:
             self._engine.guard(task, partial(self._decide, task, message, has_slot=has_slot))
         elif has_slot:
+            # not queued: the message was recorded together with WORKING, and the run need not record that first
             start(begin=task.row.queued)
         else:
             self._engine.scheduler.set_ready(ticket)
@@ -131,7 +132,7 @@ class Starter:
     # after a restart
 
     def runs_again(self, task: LiveTask, target: Target) -> bool:
-        """Whether a task that the last process left unfinished may run: it had not begun, or its executor resumes."""
+        """Whether a task that the last process left unfinished may run: no run had its message, or it can resume."""
         registered = self._engine.host.executors.get(task.row.executor)
         if registered is None or task.row.skill not in target.skills or not task.history:
             return False
@@ -157,4 +158,4 @@ class Starter:
 
 
 def not_yet() -> None:
-    """The start of a ticket whose task is not recorded yet: it is not ready, so nobody calls it."""
+    """The start of a ticket before `Starter.schedule` has set it: the ticket is not ready, so nobody calls it."""

@@ -1,6 +1,6 @@
 """A task in memory: what it is now, who waits for it and who reads its stream.
 
-The rule of every change: check the transition, make it durable where it must be, number the frame, hand it out.
+The rule of every change: check the transition, make it durable where it must be, hand out its frame.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ log = structlog.get_logger()
 
 
 class LiveTask:
-    """`row` is what everyone may see of it; it changes when the step that changes it is durable.
+    """`row` is what everyone may see of it. It changes when the step that changes it is durable; only a progress note,
+    and the number of frames that are reserved, are written behind.
 
     What may be done with it follows from four marks: `run` (somebody works on it), `finishing` (its outcome is
     decided), `continuing` (a message is about to make it work on), `canceling` (somebody ends it from outside).
@@ -125,7 +126,10 @@ class LiveTask:
         return TaskView(self.row, list(self.history), self.artifacts.encode())
 
     async def settled(self) -> None:
-        """Wait until the task is terminal or interrupted. Raises `StoreUnavailable` where that cannot be recorded."""
+        """Wait until the task is terminal or interrupted.
+
+        Raises `StoreUnavailable` or `StoreRefused` where a step towards it cannot be recorded, `Stopping` at shutdown.
+        """
         if not self.settled_now:
             await self.audience.wait()
 
@@ -190,7 +194,7 @@ class LiveTask:
         return size
 
     async def flush(self) -> None:
-        """Write what has gathered behind. Raises `StoreUnavailable`; nothing of it is lost then."""
+        """Write what has gathered behind. Raises `StoreUnavailable`, `StoreRefused`; nothing of it is lost then."""
         await self.ledger.saved()
         if self.behind:
             await self.ledger.commit(lambda: Step(self.row.copy()))
@@ -198,7 +202,10 @@ class LiveTask:
     # its steps: durable before anyone is told
 
     async def create(self, key: MessageRow, attachments: Sequence[str]) -> str | None:
-        """Record it with its first message. The id of the task that has this message already, if any."""
+        """Record it with its first message. The id of the task that has this message already, if any.
+
+        Its row is in place from the start; its first frame is the caller's to hand out (`emit_task`).
+        """
 
         def publish() -> None:
             self._adopt(key)
@@ -209,7 +216,7 @@ class LiveTask:
     async def transition(
         self, state: TaskState, text: Text | None = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Go to another state and tell everyone. Raises `InvalidOutput`, `StoreUnavailable`."""
+        """Go to another state and tell everyone. Raises `InvalidOutput`, `StoreUnavailable`, `StoreRefused`."""
         await self.ledger.commit(lambda: self._plan(state, text, metadata))
 
     def _plan(self, state: TaskState, text: Text | None, metadata: Mapping[str, Any] | None) -> Step:

@@ -21,7 +21,7 @@ import pluggy
 
 from a2ad import hookspecs
 from a2ad.hookspecs import Decision, Deny, Event, OutboundCall
-from a2ad.model import now_ms, timestamp
+from a2ad.model import as_unicode, now_ms, timestamp
 
 if TYPE_CHECKING:
     import click
@@ -142,7 +142,7 @@ class Hooks:
             if answer is not None and not (isinstance(answer, Deny) and isinstance(answer.reason, str)):
                 discard(answer)
                 raise TypeError(f"a gate answers None or Deny(reason), not {answer!r}")
-            verdict = None if answer is None else Deny(answer.reason.encode(errors="replace").decode())
+            verdict = None if answer is None else Deny(as_unicode(answer.reason))
         return verdict  # noqa: RET504 - where something was raised, it is not the answer
 
     async def startup(self, daemon: object) -> None:

@@ -17,7 +17,7 @@ import structlog
 
 from a2ad import __version__, hookspecs
 from a2ad.config import STANDARD_PRESET, Config
-from a2ad.errors import ConfigError
+from a2ad.errors import ConfigError, error_text
 from a2ad.executor import Executor, Preset
 from a2ad.plugins import discovery
 from a2ad.plugins.discovery import Found
@@ -191,7 +191,7 @@ class PluginHost(Hooks):
         if self._manager.has_plugin(plugin.key):
             self._manager.unregister(name=plugin.key)
         plain = isinstance(error, RegistrationError | pluggy.PluginValidationError)
-        text = str(error) if plain else f"{type(error).__name__}: {_text_of(error)}"
+        text = str(error) if plain else f"{type(error).__name__}: {error_text(error)}"
         plugin.info = replace(plugin.info, state="failed", error=text)
         self._log.error(
             "plugin failed and is left out",
@@ -232,13 +232,6 @@ class PluginHost(Hooks):
         # pluggy keeps them in the reverse of the order in which it calls them
         implementations = {hook: getattr(self._manager.hook, hook).get_hookimpls()[::-1] for hook in HOOKS}
         self._set_implementations(implementations, {plugin.key: plugin.info.name for plugin in self._plugins})
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error).encode(errors="replace").decode()
-    except BaseException:  # noqa: BLE001 - a plugin's own code
-        return "it cannot say why"
 
 
 def _names(names: Iterable[str]) -> str:

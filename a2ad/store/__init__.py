@@ -46,7 +46,8 @@ class InboundRecord:
 class TaskRow:
     """One task without its messages and artifacts. `status` is the encoded A2A TaskStatus.
 
-    `frame_limit`: no frame above this number was ever sent. `queued`: accepted, its run not begun. `hidden`: recorded
+    `frame_limit`: no frame above this number was ever sent. `queued`: its newest message is accepted, and no run has
+    taken it up yet; so after a crash one does. `hidden`: recorded
     for idempotency alone, because its executor may answer with a message; `reply` is that answer.
     """
 
@@ -113,8 +114,8 @@ class StatusEvent:
 class Change:
     """One durable step of a task: all of it, or nothing. Whoever hands it over changes nothing of it any more.
 
-    `previous` is the state that the store has now, None for a new task. `key_message` is the message of a client
-    whose id decides whether the step is a repetition.
+    `previous` is the state that the store has now, None for a new task; `was_hidden`, whether it is hidden there, and
+    so in no count. `key_message` is the message of a client whose id decides whether the step is a repetition.
     """
 
     row: TaskRow
@@ -192,7 +193,9 @@ class ContextRecord:
 
 
 class Store(Protocol):
-    """A durable store. Whatever it cannot do raises `a2ad.errors.StoreUnavailable`."""
+    """A durable store. What it cannot do just now raises `a2ad.errors.StoreUnavailable`; what it will never take,
+    `StoreRefused`.
+    """
 
     async def close(self) -> None:
         """Finish what was handed over, and let go of the files."""
@@ -204,8 +207,8 @@ class Store(Protocol):
         ...
 
     def write(self, change: Change) -> Awaitable[str | None]:
-        """Make a step durable, in the order of the calls. The id of another task, with nothing written, where the
-        key message is one that this task already has.
+        """Make a step durable, in the order of the calls. Where the key message is there already, nothing is written,
+        and what comes back is the id of the task that has it.
         """
         ...
 

@@ -20,7 +20,8 @@ from a2ad.model import now_ms
 from a2ad.store import StoreHealth
 
 T = TypeVar("T")
-#: sums that the operations of one transaction add to, and that are written once before its commit
+#: sums that the operations of one transaction add to, and that are written once before its commit: how many more
+#: tasks there are, by inbound, caller and the state's number
 Tally: TypeAlias = dict[tuple[str, str, int], int]
 #: runs in the writer's thread, inside a transaction that it shares with others
 Operation: TypeAlias = Callable[[sqlite3.Connection, Tally], T]
@@ -54,7 +55,7 @@ class Writer:
         if self._closed:
             future.set_exception(StoreUnavailable("The task store is closed"))
             return future
-        # what one turn of the loop submits is handed over at its end: the thread is woken once for all of it
+        # what one turn of the loop submits is handed over in the next: the thread is woken once for all of it
         if not self._gathered:
             self._loop.call_soon(self._hand_over)
         self._gathered.append((operation, future))

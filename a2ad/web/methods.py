@@ -66,7 +66,8 @@ class Methods:
     async def _send(self, context: Context, params: Params) -> bytes:
         wanted = await _read_message(context, params)
         task = (await self._accept(context, wanted, stream=False)).task
-        if not (wanted.return_immediately and not task.row.hidden):
+        # hidden, here: a repetition of a message that was sent without `returnImmediately`
+        if not wanted.return_immediately or task.row.hidden:
             context.peer.waiting = True
             await task.settled()
             context.peer.waiting = False

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon import DaemonProcess, message
+from tests.daemon import DaemonProcess, message, running
 from tests.lab import error, result, text_of, until
 
 PLUGIN = '''
@@ -160,12 +160,8 @@ def a2ad_register_presets(register, config):
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     config = "[limits]\ncancel_grace_seconds = 0.3\n"
-    started = DaemonProcess(tmp_path_factory.mktemp("faults"), plugin=PLUGIN, config=config)
-    yield started
-    try:
-        assert started.terminate() == 0
-    finally:
-        started.kill()
+    with running(tmp_path_factory.mktemp("faults"), plugin=PLUGIN, config=config) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

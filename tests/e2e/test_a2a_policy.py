@@ -98,17 +98,13 @@ def a2ad_agent_card(card, inbound):
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    from tests.daemon import DaemonProcess
+    from tests.daemon import running
 
     folder = tmp_path_factory.mktemp("policy")
     plugins = {"first": PLUGIN, "second": SECOND}
     config = "[limits]\ngate_seconds = 0.5\n"
-    started = DaemonProcess(folder, plugin=plugins, config=config, env={"FOLDER": str(folder)})
-    yield started
-    try:
-        assert started.terminate() == 0
-    finally:
-        started.kill()
+    with running(folder, plugin=plugins, config=config, env={"FOLDER": str(folder)}) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

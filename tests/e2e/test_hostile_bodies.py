@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon import DaemonProcess
+from tests.daemon import DaemonProcess, running
 from tests.e2e.control_support import Background
 from tests.hostile import call, no_faults, peak_memory, state_and_text
 from tests.lab import at_once, text_of
@@ -18,12 +18,8 @@ LIMIT = 10_485_760
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
-    started = DaemonProcess(tmp_path_factory.mktemp("bodies"))
-    yield started
-    try:
-        assert started.terminate() == 0
-    finally:
-        started.kill()
+    with running(tmp_path_factory.mktemp("bodies")) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

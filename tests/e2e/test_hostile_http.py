@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon import DaemonProcess
+from tests.daemon import DaemonProcess, running
 from tests.e2e.control_support import text_of, until
 from tests.hostile import (
     call,
@@ -30,12 +30,8 @@ LIST = call("ListTasks", {})
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
-    started = DaemonProcess(tmp_path_factory.mktemp("http"))
-    yield started
-    try:
-        assert started.terminate() == 0
-    finally:
-        started.kill()
+    with running(tmp_path_factory.mktemp("http")) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
