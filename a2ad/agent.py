@@ -28,7 +28,12 @@ class Tools(Protocol):
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """The tool's answer as text; raises `ToolError`."""
+        """The tool's answer as text; raises `ToolError`. Where it is cancelled, so is the remote's task."""
+        ...
+
+    @property
+    def mcp_server(self) -> Mapping[str, Any]:
+        """How an agent starts an MCP server over stdio that has the same tools: `{command, args, env}`."""
         ...
 
 

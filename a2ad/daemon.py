@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import web
@@ -18,7 +19,9 @@ from a2ad.builtin import check_store_scheme, load_plugins
 from a2ad.config import Config
 from a2ad.engine import Engine
 from a2ad.errors import StartupError
+from a2ad.executors.tools import SessionTools
 from a2ad.inbound import InboundRegistry
+from a2ad.outbound import Net, OutboundRegistry
 from a2ad.plugins import PluginHost
 from a2ad.retention import keep_retention
 from a2ad.store import Store, StoreSettings
@@ -26,6 +29,7 @@ from a2ad.store.sqlite import open_sqlite
 from a2ad.web.a2a import A2AEndpoint
 from a2ad.web.actions import Actions
 from a2ad.web.control import BASE, ControlApi
+from a2ad.web.outbound import OutboundActions
 from a2ad.web.peers import Peers
 from a2ad.web.snapshot import Snapshots
 from a2ad.web.sse import Streams
@@ -42,6 +46,7 @@ class Daemon:
     store: Store
     engine: Engine
     inbounds: InboundRegistry
+    outbounds: OutboundRegistry
     endpoint: A2AEndpoint
     control: ControlApi
     streams: Streams
@@ -54,11 +59,13 @@ class Daemon:
 
 
 @asynccontextmanager
-async def start(config: Config, *, control_apart: bool, listen_url: str) -> AsyncIterator[Daemon]:
+async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIterator[Daemon]:
     """Open the store, load the plugins, settle what was left behind; on leaving, end it all in order.
 
-    `listen_url` is where A2A clients reach it, as far as this machine can tell. Raises `StartupError`, `ConfigError`.
+    `listen_url` is where A2A clients reach it, as far as this machine can tell, `control_url` where the control API
+    is: the same where they share a listener. Raises `StartupError`, `ConfigError`.
     """
+    control_apart = control_url != listen_url
     async with AsyncExitStack() as stack:
         host, pool = load_plugins(config)
         host.check_presets()
@@ -78,6 +85,16 @@ async def start(config: Config, *, control_apart: bool, listen_url: str) -> Asyn
             state_dir=config.state_dir,
             replay_frames=config.a2a.replay_frames,
         )
+        outbounds = OutboundRegistry(
+            store=store,
+            host=host,
+            audit=audit,
+            net=Net(_own_ports(listen_url, control_url)),
+            state_dir=config.state_dir,
+        )
+        await outbounds.load()
+        stack.push_async_callback(outbounds.close)
+        pool.tools = tools = SessionTools(pool=pool, engine=engine, outbounds=outbounds, control_url=control_url)
         peers = Peers()
         streams = Streams(
             peers, keepalive_seconds=config.a2a.keepalive_seconds, a2a_dialect=config.a2a.dialect == "a2a"
@@ -88,8 +105,16 @@ async def start(config: Config, *, control_apart: bool, listen_url: str) -> Asyn
         control = ControlApi(
             config,
             actions=Actions(engine=engine, inbounds=inbounds, pool=pool, peers=peers),
+            outbound=OutboundActions(outbounds, tools),
             snapshots=Snapshots(
-                config, engine=engine, inbounds=inbounds, host=host, pool=pool, peers=peers, streams=streams
+                config,
+                engine=engine,
+                inbounds=inbounds,
+                host=host,
+                outbounds=outbounds,
+                pool=pool,
+                peers=peers,
+                streams=streams,
             ),
             inbounds=inbounds,
             host=host,
@@ -97,13 +122,22 @@ async def start(config: Config, *, control_apart: bool, listen_url: str) -> Asyn
             base_url=(lambda _: config.server.public_url or listen_url) if control_apart else endpoint.base_url,
             card_at=endpoint.card_at,
         )
-        daemon = Daemon(config, host, store, engine, inbounds, endpoint, control, streams)
+        daemon = Daemon(config, host, store, engine, inbounds, outbounds, endpoint, control, streams)
         await engine.start(inbounds)
         streams.start()
         stack.callback(streams.stop)
+        outbounds.start()
         retention = asyncio.create_task(keep_retention(engine, config.store.retention_days))
         stack.callback(retention.cancel)
         yield daemon
+
+
+def _own_ports(listen_url: str, control_url: str) -> dict[int, bool]:
+    """The ports of this daemon, and whether one is the control API's alone."""
+    ports = {urlsplit(listen_url).port or 0: False}
+    if control_url != listen_url:
+        ports[urlsplit(control_url).port or 0] = True
+    return ports
 
 
 async def _open_store(config: Config, host: PluginHost) -> Store:

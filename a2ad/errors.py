@@ -20,6 +20,10 @@
     │   ├── ContentTypeNotSupported       -32005
     │   ├── VersionNotSupported           -32007, or -32009 in the dialect "a2a"
     │   └── Unauthorized                  -32040  (HTTP 401)
+    ├── RemoteError                       a remote agent did not do what it was asked
+    │   ├── RemoteRefused                 it said no, or this daemon does: asking again is in vain
+    │   ├── RemoteAway                    it could not be reached, or was cut off, or is too busy
+    │   └── RemoteInvalid                 what it answered makes no sense
     ├── ActionFailed                      a control action could not be done: HTTP 409
     ├── ConfigError                       the configuration cannot be used
     └── StartupError                      the daemon cannot start
@@ -154,7 +158,8 @@ class BodyTooLarge(InvalidRequest):
 
 
 class UnsupportedMediaType(InvalidRequest):
-    reason = "UNSUPPORTED_MEDIA_TYPE"
+    code = -32005
+    reason = "CONTENT_TYPE_NOT_SUPPORTED"
     status = 415
     default = "Content-Type must be application/json or application/a2a+json"
 
@@ -215,6 +220,32 @@ class Unauthorized(ProtocolError):
     default = "A valid bearer token is required"
 
 
+class RemoteError(A2adError):
+    """A remote agent did not do what it was asked. Its text may quote the remote: bounded, and without the token."""
+
+
+class RemoteRefused(RemoteError):
+    """The remote said no, or what it wants is not done. `reason` is that of an A2A error, where it named one."""
+
+    def __init__(self, message: str, *, reason: str = "", status: int | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.status = status
+
+
+class RemoteAway(RemoteError):
+    """The remote could not be reached, broke off, or is too busy: HTTP 429 or 5xx. It may be tried again."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        #: seconds that the remote asked to wait
+        self.retry_after = retry_after
+
+
+class RemoteInvalid(RemoteError):
+    """What the remote answered is no A2A 1.0 answer."""
+
+
 class ConfigError(A2adError):
     """The configuration cannot be used. `problems` are whole sentences that name file, key and what was expected."""
 
@@ -228,8 +259,16 @@ class StartupError(A2adError):
 
 
 class ActionFailed(A2adError):
-    """A control action that could not be done: HTTP 409. `errors` names what is wrong by field (`protocol.md` 7)."""
+    """A control action that could not be done: HTTP 409. `errors` names what is wrong by field, `more` is what else
+    the answer says (`protocol.md` 7).
+    """
 
-    def __init__(self, message: str, errors: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        errors: Mapping[str, Sequence[str]] | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(message)
         self.errors = dict(errors or {})
+        self.more = dict(more or {})

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+from a2ad.credentials import is_token, read_secret
 from a2ad.errors import ActionFailed
 from a2ad.executor import Preset, Skill
 from a2ad.model import now_ms
@@ -21,7 +20,6 @@ from a2ad.store import ANONYMOUS, TOKEN, InboundRecord, Store
 
 RESERVED = ("/a2a/api", "/a2a/panel", "/.well-known")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
-_TOKEN = re.compile(r"[\x21-\x7e]+")
 _SALT = 16
 
 
@@ -39,7 +37,7 @@ class Inbound:
             self._env_token = read_secret(record.auth_token_env)
             if not self._env_token:
                 self.error = f"the variable {record.auth_token_env} is not set: the agent is not served without it"
-            elif not _TOKEN.fullmatch(self._env_token):
+            elif not is_token(self._env_token):
                 self.error = f"the variable {record.auth_token_env} holds no token that an HTTP header can carry"
 
     @property
@@ -75,7 +73,7 @@ class Inbound:
             return ANONYMOUS
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not _TOKEN.fullmatch(token):
+        if scheme.lower() != "bearer" or not is_token(token):
             return None
         if self.record.token_hash is not None:
             salt = self.record.token_hash[:_SALT]
@@ -151,7 +149,7 @@ class InboundRegistry:
     async def set_token(self, inbound_id: str, token: str | None) -> Inbound:
         """Set the bearer token, or clear it. Only a salted hash of it is kept. Raises `ActionFailed`."""
         self.need(inbound_id)
-        if token and not _TOKEN.fullmatch(token):
+        if token and not is_token(token):
             raise _wrong("token", "must be visible ASCII characters, as an HTTP header can carry them")
         token_hash = hash_token(token, secrets.token_bytes(_SALT)) if token else None
         return await self.update(inbound_id, {"token_hash": token_hash})
@@ -199,17 +197,6 @@ class InboundRegistry:
             raise _wrong("endpointPath", "is taken by another inbound server")
         if record.preset not in self._host.presets:
             raise _wrong("preset", f"must be one of: {', '.join(self._host.presets)}")
-
-
-def read_secret(name: str) -> str | None:
-    """A secret by its name: a systemd credential, else an environment variable; None where neither is there."""
-    folder = os.environ.get("CREDENTIALS_DIRECTORY")
-    if folder and "/" not in name:
-        try:
-            return (Path(folder) / name).read_text().strip()
-        except (OSError, ValueError):
-            pass
-    return os.environ.get(name, "").strip() or None
 
 
 def hash_token(token: str, salt: bytes) -> bytes:

@@ -13,6 +13,7 @@ from a2ad.engine import Engine
 from a2ad.engine.workdirs import context_dir
 from a2ad.errors import StoreUnavailable
 from a2ad.model import now_ms
+from a2ad.outbound.files import drop_old_files
 
 DAY_SECONDS = 86_400
 #: how often it is looked for what has expired, in seconds, at most and at least
@@ -34,6 +35,7 @@ async def keep_retention(engine: Engine, retention_days: float) -> None:
         try:
             await _expire(engine, now_ms() - int(age * 1000))
             await _drop_unused_files(engine, fresh=min(FRESH_SECONDS, age))
+            await asyncio.to_thread(drop_old_files, engine.state_dir, time.time() - age)
         except (StoreUnavailable, OSError):
             log.warning("retention.failed", exc_info=True)
         await asyncio.sleep(min(LONGEST, max(SHORTEST, age / 10)))

@@ -94,8 +94,8 @@ async def serve(config: Config, *, demo: bool, announce: Callable[[str], None]) 
         listen_url = url_of(sockets[0])
         if control_address is not None:
             sockets.append(bind(control_address))
-        async with start(config, control_apart=control_address is not None, listen_url=listen_url) as daemon:
-            shared = control_address is None
+        shared = control_address is None
+        async with start(config, listen_url=listen_url, control_url=url_of(sockets[-1])) as daemon:
             runners.append(await _listen(daemon.answer if shared else daemon.endpoint.handle, sockets[0]))
             if not shared:
                 runners.append(await _listen(daemon.control.handle, sockets[1]))

@@ -6,7 +6,8 @@ from a2ad.engine.core import Engine
 from a2ad.engine.encode import TaskView
 from a2ad.engine.frames import Frame, Lagged, Reader
 from a2ad.engine.intake import Accepted
+from a2ad.engine.lending import lend_slot
 from a2ad.engine.starter import Target
 from a2ad.engine.task import LiveTask
 
-__all__ = ["Accepted", "Engine", "Frame", "Lagged", "LiveTask", "Reader", "Target", "TaskView"]
+__all__ = ["Accepted", "Engine", "Frame", "Lagged", "LiveTask", "Reader", "Target", "TaskView", "lend_slot"]

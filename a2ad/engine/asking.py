@@ -142,6 +142,7 @@ class Asking:
         ticket = self._run.task.ticket
         if ticket is not None:
             self._engine.scheduler.leave(ticket)
+            self._run.lending.let_go()
 
     async def _go_on(self) -> None:
         """Without an answer: the task works on, as soon as it has a slot again."""

@@ -16,6 +16,7 @@ import structlog
 from a2ad.engine.asking import Asking
 from a2ad.engine.behind import MOST_BYTES
 from a2ad.engine.encode import InvalidOutput, encode_agent_message
+from a2ad.engine.lending import Lending
 from a2ad.engine.task import RETRY_FIRST, LiveTask
 from a2ad.engine.threads import ThreadedGenerator
 from a2ad.errors import StoreRefused, StoreUnavailable, error_text
@@ -47,6 +48,7 @@ class Run:
         self.task = task
         self.executor = executor
         self.asking = Asking(engine, self)
+        self.lending = Lending(engine, self)
         self.stopping = False
         #: `loop.time()` at which it has run too long
         self.deadline = 0.0

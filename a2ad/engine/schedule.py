@@ -16,6 +16,7 @@ class Place(Enum):
     CONTEXT = auto()  # behind another task of its context
     WAITING = auto()  # for a run slot
     RUNNING = auto()
+    LENT = auto()  # it runs, and waits for something else: others may have its slot
     OUT = auto()
 
 
@@ -94,11 +95,8 @@ class Scheduler:
         head = line[0] is ticket
         line.remove(ticket)
         if place is Place.RUNNING:
-            self.running -= 1
-            self._by_inbound[ticket.inbound_id] -= 1
-            if not self._by_inbound[ticket.inbound_id]:
-                del self._by_inbound[ticket.inbound_id]
-        else:
+            self._free(ticket)
+        elif place is not Place.LENT:
             self.queued -= 1
             if place is Place.WAITING:
                 self._unwait(ticket)
@@ -108,6 +106,28 @@ class Scheduler:
             self._wait(line[0])
         if self.queued:
             self.dispatch()
+
+    def lend(self, ticket: Ticket) -> bool:
+        """Let others have the slot while the run waits for a call of its own: it may be one of them that answers it.
+        False where it has none.
+        """
+        if ticket.place is not Place.RUNNING:
+            return False
+        self._free(ticket)
+        ticket.place = Place.LENT
+        self.dispatch()
+        return True
+
+    def reclaim(self, ticket: Ticket) -> bool:
+        """Take a slot again. True: it has one, or needs none any more; else `start` is called once it has."""
+        if ticket.place is not Place.LENT:
+            return True
+        if self._has_slot(ticket.inbound_id):
+            self._occupy(ticket)
+            return True
+        self.queued += 1
+        self._wait(ticket, front=True)
+        return False
 
     def dispatch(self) -> None:
         """Start what may be started: the inbounds in turn, each in the order of arrival."""
@@ -141,6 +161,12 @@ class Scheduler:
         ticket.place = Place.RUNNING
         self.running += 1
         self._by_inbound[ticket.inbound_id] = self._by_inbound.get(ticket.inbound_id, 0) + 1
+
+    def _free(self, ticket: Ticket) -> None:
+        self.running -= 1
+        self._by_inbound[ticket.inbound_id] -= 1
+        if not self._by_inbound[ticket.inbound_id]:
+            del self._by_inbound[ticket.inbound_id]
 
     def _wait(self, ticket: Ticket, *, front: bool = False) -> None:
         ticket.place = Place.WAITING

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
 
-from a2ad.agent import Agent, AgentContext, AgentSession, ToolError, Tools
+from a2ad.agent import Agent, AgentContext, AgentSession, Tools
 from a2ad.executor import TaskRejected, TaskRequest
 from a2ad.model import new_id, now_ms
+from a2ad.outbound import depth_of
 from a2ad.plugins import PluginHost
 from a2ad.store import ContextRecord, Store
 
@@ -25,24 +25,17 @@ CLOSE_SECONDS = 5.0
 log = structlog.get_logger()
 
 
-class NoTools:
-    """The tool box while there are no outbound connections."""
-
-    def list(self) -> Sequence[Mapping[str, Any]]:
-        return ()
-
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> str:  # noqa: ARG002 - the protocol's
-        raise ToolError(f"there is no tool {name!r}")
-
-
 @dataclass(slots=True)
 class LiveSession:
-    """`task_id` is the task whose turn is going on or waits for an answer."""
+    """`task_id` is the task whose turn is going on or waits for an answer; `depth`, how many daemons its message came
+    through.
+    """
 
     record: ContextRecord
     agent_kind: str
     session: AgentSession
     task_id: str | None = None
+    depth: int = 0
     last_active: float = field(default=0.0)  # by the loop's clock
 
     @property
@@ -51,14 +44,16 @@ class LiveSession:
 
 
 class SessionPool:
-    """`store` has to be set before the first session is opened: it may come from a plugin, as the sessions may."""
+    """`store` and `tools` have to be set before the first session is opened: the store may come from a plugin, as the
+    sessions may. `tools` gives a session, by its id, what it calls remote agents with.
+    """
 
     store: Store
+    tools: Callable[[str], Tools]
 
     def __init__(self, *, host: PluginHost, idle_seconds: float) -> None:
         self._host = host
         self._idle_seconds = idle_seconds
-        self._tools: Tools = NoTools()
         self._agents: dict[str, Agent] = {}
         self._sessions: dict[tuple[str, str], LiveSession] = {}
         self._sweeper: asyncio.Task[None] | None = None
@@ -68,6 +63,9 @@ class SessionPool:
 
     def get(self, inbound_id: str, context_id: str) -> LiveSession | None:
         return self._sessions.get((inbound_id, context_id))
+
+    def by_session(self, session_id: str) -> LiveSession | None:
+        return next((live for live in self if live.record.session_id == session_id), None)
 
     def of_context(self, context_id: str, inbound_id: str | None = None) -> list[LiveSession]:
         """The sessions of a context, of one inbound where it is named."""
@@ -91,6 +89,7 @@ class SessionPool:
         if live is None:
             live = self._sessions[key] = await self._open(request)
         live.task_id = request.task_id
+        live.depth = depth_of(request.message)
         live.last_active = asyncio.get_running_loop().time()
         await self._make_room()
         if self._sweeper is None:
@@ -111,7 +110,7 @@ class SessionPool:
                 session_id=record.session_id,
                 context_id=request.context_id,
                 inbound_id=request.inbound_id,
-                tools=self._tools,
+                tools=self.tools(record.session_id),
                 resume=record.state,
                 _workdir=request._workdir,  # noqa: SLF001 - made only when it is asked for
             )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from marshmallow import EXCLUDE, Schema, ValidationError, fields, validate
+from marshmallow import EXCLUDE, RAISE, Schema, ValidationError, fields, validate
 
 from a2ad.errors import ActionFailed
 from a2ad.model import TaskState
@@ -77,6 +77,77 @@ class _Context(_Id):
     server_id = _Text(data_key="serverId", validate=_FILLED)
 
 
+class _Skills(fields.List[str]):
+    default_error_messages = {"invalid": "must be an array of strings", "null": "must be an array of strings"}  # noqa: RUF012
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(_Text(), validate=validate.Length(max=1000), **more)
+
+    def _deserialize(self, value: Any, *args: Any, **more: Any) -> Any:
+        return tuple(dict.fromkeys(super()._deserialize(value, *args, **more)))
+
+
+class _Override(Schema):
+    class Meta:
+        unknown = RAISE
+
+    error_messages = {"type": "must be an object", "unknown": "is neither name nor description"}  # noqa: RUF012
+    name = _Text(validate=validate.Length(min=1, max=200))
+    description = _Text(validate=validate.Length(max=1000))
+
+
+class _Milliseconds(fields.Integer):
+    default_error_messages = {"invalid": "must be a whole number", "null": "must be a whole number"}  # noqa: RUF012
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(strict=True, validate=validate.Range(1, 86_400_000), **more)
+
+    def _deserialize(self, value: Any, *args: Any, **more: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self.make_error("invalid", input=value)
+        return super()._deserialize(value, *args, **more)
+
+
+class _OutboundFields(_Action):
+    bearer_token_env = _Text(data_key="bearerTokenEnv", validate=_VARIABLE)
+    preset = _Text()
+    timeout_ms = _Milliseconds(data_key="timeoutMs")
+    disabled_skills = _Skills(data_key="disabledSkills")
+    skill_overrides = fields.Dict(
+        keys=fields.String(validate=validate.Length(max=1000)),
+        values=fields.Nested(_Override),
+        data_key="skillOverrides",
+        validate=validate.Length(max=1000),
+        error_messages={"invalid": "must be an object", "null": "must be an object"},
+    )
+    token_origins = _Skills(data_key="tokenOrigins")
+
+
+class _OutboundCreate(_OutboundFields):
+    name = _Text(required=True, validate=_FILLED)
+    agent_card_url = _Text(data_key="agentCardUrl", required=True, validate=_FILLED)
+    enabled = _Flag()
+
+
+class _OutboundUpdate(_Id, _OutboundFields):
+    name = _Text(validate=_FILLED)
+
+
+class _Discover(_Action):
+    agent_card_url = _Text(data_key="agentCardUrl", required=True, validate=_FILLED)
+    token = _Text(allow_none=True, validate=validate.Length(max=4096))
+
+
+class _Call(_Id):
+    text = _Text(required=True, validate=validate.Length(min=1, max=1_000_000))
+    skill = _Text()
+    context_id = _Text(data_key="contextId", validate=_FILLED)
+    task_id = _Text(data_key="taskId", validate=_FILLED)
+    # who calls, where it is not the operator: an agent's session, or a process that names itself
+    session = _Text(validate=_FILLED)
+    caller = _Text(validate=validate.Length(min=1, max=200))
+
+
 ACTIONS: dict[str, Schema] = {
     "inbound.create": _InboundCreate(),
     "inbound.update": _InboundUpdate(),
@@ -86,6 +157,15 @@ ACTIONS: dict[str, Schema] = {
     "inbound.setAuth": _SetAuth(),
     "inbound.sendTest": _SendTest(),
     "inbound.close": _Id(),
+    "outbound.create": _OutboundCreate(),
+    "outbound.update": _OutboundUpdate(),
+    "outbound.remove": _Id(),
+    "outbound.enable": _Id(),
+    "outbound.disable": _Id(),
+    "outbound.refresh": _Id(),
+    "outbound.setAuth": _SetAuth(),
+    "outbound.discover": _Discover(),
+    "outbound.call": _Call(),
     "task.cancel": _Id(),
     "session.cancel": _Context(),
     "session.close": _Context(),
@@ -138,7 +218,22 @@ def read_query(query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _failure(error: ValidationError) -> ActionFailed:
-    problems: dict[str, list[str]] = error.messages_dict
+    problems = dict(_flat(error.messages_dict, ""))
     return ActionFailed(
         "; ".join(f"{field} {' and '.join(map(str, texts))}" for field, texts in problems.items()), problems
     )
+
+
+def _flat(problems: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, list[str]]]:
+    """Marshmallow nests the problems as the fields are nested; here each has the path of its field."""
+    for key, found in problems.items():
+        if isinstance(key, int):
+            path = f"{prefix}[{key}]"
+        elif prefix and key in {"key", "value", "_schema"}:  # of a Dict's entry, of an object as a whole
+            path = prefix
+        else:
+            path = f"{prefix}.{key}" if prefix else str(key)
+        if isinstance(found, Mapping):
+            yield from _flat(found, path)
+        else:
+            yield path, list(found)

@@ -5,7 +5,7 @@ No SQL outside this package. Every time is in milliseconds since 1970, UTC; ever
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -40,6 +40,24 @@ class InboundRecord:
     auth_token_env: str = ""
     enabled: bool = True
     token_hash: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundRecord:
+    """A connection to a remote agent. `card` is the agent card that it had last, for its tools to keep their names."""
+
+    id: str
+    name: str
+    agent_card_url: str
+    created_at: int
+    enabled: bool = True
+    timeout_ms: int = 60_000
+    bearer_token_env: str = ""
+    preset: str = ""
+    disabled_skills: tuple[str, ...] = ()
+    skill_overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    token_origins: tuple[str, ...] = ()
+    card: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -254,6 +272,14 @@ class Store(Protocol):
     async def save_inbound(self, record: InboundRecord) -> None: ...
 
     async def delete_inbound(self, inbound_id: str) -> None: ...
+
+    async def outbounds(self) -> Sequence[OutboundRecord]:
+        """In the order in which they were made."""
+        ...
+
+    async def save_outbound(self, record: OutboundRecord) -> None: ...
+
+    async def delete_outbound(self, outbound_id: str) -> None: ...
 
     async def context(self, inbound_id: str, context_id: str) -> ContextRecord | None: ...
 

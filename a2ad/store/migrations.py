@@ -112,6 +112,22 @@ STEPS = (
         PRIMARY KEY (inbound_id, caller, state)
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE outbounds (
+        id TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        agent_card_url TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        enabled INTEGER NOT NULL,
+        timeout_ms INTEGER NOT NULL,
+        bearer_token_env TEXT NOT NULL,
+        preset TEXT NOT NULL,
+        disabled_skills BLOB NOT NULL,
+        skill_overrides BLOB NOT NULL,
+        token_origins BLOB NOT NULL,
+        card BLOB
+    ) WITHOUT ROWID;
+    """,
 )
 
 

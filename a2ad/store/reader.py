@@ -16,6 +16,7 @@ from a2ad.model import NUMBERS, STATE_NUMBERS, TaskState
 from a2ad.store import (
     ContextRecord,
     InboundRecord,
+    OutboundRecord,
     Segment,
     StatusEvent,
     StoredTask,
@@ -166,6 +167,26 @@ class Reader:
     async def counts(self) -> dict[tuple[str, TaskState], int]:
         rows = await self._all("SELECT inbound_id, state, sum(n) FROM task_counts GROUP BY inbound_id, state")
         return {(inbound_id, STATE_NUMBERS[state]): n for inbound_id, state, n in rows}
+
+    async def outbounds(self) -> list[OutboundRecord]:
+        rows = await self._all("SELECT * FROM outbounds ORDER BY created_at, id")
+        return [
+            OutboundRecord(
+                id=row[0],
+                name=row[1],
+                agent_card_url=row[2],
+                created_at=row[3],
+                enabled=bool(row[4]),
+                timeout_ms=row[5],
+                bearer_token_env=row[6],
+                preset=row[7],
+                disabled_skills=tuple(orjson.loads(row[8])),
+                skill_overrides=orjson.loads(row[9]),
+                token_origins=tuple(orjson.loads(row[10])),
+                card=row[11],
+            )
+            for row in rows
+        ]
 
     async def inbounds(self) -> list[InboundRecord]:
         columns = "id, name, description, version, endpoint_path, preset, created_at, auth_token_env, enabled"

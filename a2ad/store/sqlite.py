@@ -21,6 +21,7 @@ from a2ad.store import (
     Expired,
     InboundRecord,
     MessageRow,
+    OutboundRecord,
     StatusEvent,
     StoredTask,
     StoreHealth,
@@ -111,6 +112,20 @@ class SqliteStore:
 
     async def delete_inbound(self, inbound_id: str) -> None:
         await self._execute("DELETE FROM inbounds WHERE id = ?", (inbound_id,))
+
+    async def outbounds(self) -> Sequence[OutboundRecord]:
+        return await self._reader.outbounds()
+
+    async def save_outbound(self, record: OutboundRecord) -> None:
+        values = (
+            record.id, record.name, record.agent_card_url, record.created_at, record.enabled, record.timeout_ms,
+            record.bearer_token_env, record.preset, orjson.dumps(record.disabled_skills),
+            orjson.dumps(record.skill_overrides), orjson.dumps(record.token_origins), record.card,
+        )  # fmt: skip
+        await self._execute(f"INSERT OR REPLACE INTO outbounds VALUES ({_marks(12)})", values)
+
+    async def delete_outbound(self, outbound_id: str) -> None:
+        await self._execute("DELETE FROM outbounds WHERE id = ?", (outbound_id,))
 
     async def save_context(self, record: ContextRecord) -> None:
         values = (*astuple(record)[:-1], orjson.dumps(record.state))

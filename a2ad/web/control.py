@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, cast
 
 import orjson
@@ -17,16 +18,21 @@ from a2ad.card import Card
 from a2ad.config import Config
 from a2ad.errors import ActionFailed, ParseError, ProtocolError, TaskNotFound
 from a2ad.inbound import Inbound, InboundRegistry
+from a2ad.outbound import Observer
 from a2ad.plugins import PluginHost
 from a2ad.schemas.control import read_action, read_query
 from a2ad.schemas.text import loads
 from a2ad.web.actions import Actions
+from a2ad.web.calls import Performed, stream, until_disconnect, wants_stream
 from a2ad.web.guard import BodyError, control_refusal, media_type, peer_address, read_body
+from a2ad.web.outbound import OutboundActions
 from a2ad.web.snapshot import Snapshots
 
 BASE = "/a2a/api"
 #: how often the stream of changes looks for one, in seconds
 CHANGE_SECONDS = 1.0
+#: actions that leave the inbounds and outbounds as they are
+NO_CHANGES = frozenset({"inbound.sendTest", "inbound.close", "outbound.call", "outbound.discover"})
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 log = structlog.get_logger()
@@ -40,6 +46,7 @@ class ControlApi:
         config: Config,
         *,
         actions: Actions,
+        outbound: OutboundActions,
         snapshots: Snapshots,
         inbounds: InboundRegistry,
         host: PluginHost,
@@ -48,7 +55,8 @@ class ControlApi:
         card_at: Callable[[str, Inbound], Card],
     ) -> None:
         self._config = config
-        self._actions = actions
+        self._outbound = outbound
+        self._actions = {**actions.by_name, **outbound.by_name}
         self._snapshots = snapshots
         self._inbounds = inbounds
         self._host = host
@@ -61,6 +69,7 @@ class ControlApi:
             "/presets": self._read_presets,
             "/card": self._read_card,
             "/task": self._read_task,
+            "/tools": self._read_tools,
             "/session": self._read_session,
             "/metrics": self._read_metrics,
             "/events": self._read_events,
@@ -95,10 +104,10 @@ class ControlApi:
         return _failed(405, f"only {allowed} is answered here", headers={hdrs.ALLOW: allowed})
 
     async def _read_snapshot(self, request: web.BaseRequest) -> web.Response:
-        return _answer(await self._snapshots.snapshot(read_query(request.query), self._base_url(request)))
+        return _answer(200, await self._snapshots.snapshot(read_query(request.query), self._base_url(request)))
 
     async def _read_presets(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - a read like the others
-        return _answer(self._snapshots.presets())
+        return _answer(200, self._snapshots.presets())
 
     async def _read_card(self, request: web.BaseRequest) -> web.Response:
         inbound = self._inbounds.get(request.query.get("id", ""))
@@ -108,15 +117,18 @@ class ControlApi:
         return web.Response(body=card.body, headers=HEADERS, content_type="application/json")
 
     async def _read_task(self, request: web.BaseRequest) -> web.Response:
-        return _answer(await self._snapshots.task(request.query.get("id", "")))
+        return _answer(200, await self._snapshots.task(request.query.get("id", "")))
 
     async def _read_session(self, request: web.BaseRequest) -> web.Response:
         server_id = request.query.get("serverId") or None
         session = self._snapshots.session(request.query.get("contextId", ""), server_id)
-        return _answer(session) if session is not None else _failed(404, "there is no such session")
+        return _answer(200, session) if session is not None else _failed(404, "there is no such session")
+
+    async def _read_tools(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - a read like the others
+        return _answer(200, self._snapshots.tools())
 
     async def _read_metrics(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - a read like the others
-        return _answer(await self._snapshots.metrics())
+        return _answer(200, await self._snapshots.metrics())
 
     async def _read_events(self, request: web.BaseRequest) -> web.StreamResponse:
         """A `snapshot` event at once and after every change; its id names the content, for `Last-Event-ID`."""
@@ -138,7 +150,7 @@ class ControlApi:
                     continue
         return response
 
-    async def _act(self, request: web.BaseRequest) -> web.Response:
+    async def _act(self, request: web.BaseRequest) -> web.StreamResponse:
         if media_type(request) != "application/json":
             return _failed(415, "Content-Type must be application/json")
         try:
@@ -150,39 +162,51 @@ class ControlApi:
         if not isinstance(body, dict):
             return _failed(409, "the body must be a JSON object with an `action`")
         name = body["action"][:100] if isinstance(body.get("action"), str) else ""
+        if name == "outbound.call":
+            call = partial(self._perform, request, name, body)
+            if wants_stream(request):
+                return await stream(request, call, keepalive_seconds=self._config.a2a.keepalive_seconds)
+            return _answer(*await until_disconnect(request, call))
+        return _answer(*await self._perform(request, name, body))
+
+    async def _perform(
+        self, request: web.BaseRequest, name: str, body: dict[str, Any], observer: Observer | None = None
+    ) -> Performed:
         try:
-            if name.startswith("outbound."):
-                raise ActionFailed("outbound connections are not there yet")
             action, fields = read_action(body)
-            result = await self._actions.by_name[action](fields)
-        except ActionFailed as error:
+            if action == "outbound.call":
+                result = await self._outbound.call(fields, observer)
+            else:
+                result = await self._actions[action](fields)
+        except (ActionFailed, ProtocolError) as error:
             self._told(request, name, body, ok=False, message=str(error))
-            return _failed(409, str(error), errors=error.errors)
-        except ProtocolError as error:
-            self._told(request, name, body, ok=False, message=str(error))
-            return _failed(409, str(error))
-        self._told(request, name, body, ok=True, message=result["message"], inbound_id=result.get("id"))
-        return _answer({"ok": True, **result})
+            failure = {"ok": False, "message": str(error)}
+            if isinstance(error, ActionFailed):
+                failure |= {**({"errors": error.errors} if error.errors else {}), **error.more}
+            return 409, failure
+        self._told(request, name, body, ok=True, message=result["message"], target=result.get("id"))
+        return 200, {"ok": True, **result}
 
     def _told(
         self, request: web.BaseRequest, action: str, body: dict[str, Any], *, ok: bool, message: str,
-        inbound_id: str | None = None,
+        target: str | None = None,
     ) -> None:  # fmt: skip
         """Who did what, and what became of it: no field but the id is told, for one might be a token."""
-        target = inbound_id or body.get("id")
+        target = target or body.get("id")
         told = {"action": action, "id": target[:200] if isinstance(target, str) else None, "ok": ok,
                 "source": peer_address(request), "message": message if ok else "refused"}  # fmt: skip
         self._audit.record("control.action", told)
-        if ok and action.startswith("inbound.") and action not in {"inbound.sendTest", "inbound.close"}:
-            self._host.emit("inbound.changed", {"id": told["id"], "change": action.removeprefix("inbound.")})
+        kind, _, change = action.partition(".")
+        if ok and kind in {"inbound", "outbound"} and action not in NO_CHANGES:
+            self._host.emit(f"{kind}.changed", {"id": told["id"], "change": change})
 
 
-def _answer(body: Any) -> web.Response:
-    return web.Response(body=orjson.dumps(body), headers=HEADERS, content_type="application/json")
+def _answer(status: int, body: Any) -> web.Response:
+    return web.Response(status=status, body=orjson.dumps(body), headers=HEADERS, content_type="application/json")
 
 
 def _failed(status: int, message: str, *, errors: Any = None, headers: dict[str, str] | None = None) -> web.Response:
-    body = {"ok": False, "message": message, **({"errors": errors} if errors else {})}
+    body: dict[str, Any] = {"ok": False, "message": message, **({"errors": errors} if errors else {})}
     return web.Response(
         status=status, body=orjson.dumps(body), headers={**HEADERS, **(headers or {})}, content_type="application/json"
     )

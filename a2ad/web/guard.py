@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from a2ad.outbound import OUTBOUND_HEADER
+
 #: exactly these, and a Unix socket (`protocol.md` 1)
 LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -123,6 +125,8 @@ def control_refusal(request: web.BaseRequest, allowed_hosts: Sequence[str]) -> s
     headers = request.headers
     if any(name in headers for name in PROXY_HEADERS):
         return "the request came through a proxy"
+    if OUTBOUND_HEADER in headers:
+        return "the request came from a daemon that calls a remote agent"
     hosts = headers.getall("Host", ())
     if len(hosts) != 1:
         return "there must be one Host header"

@@ -6,6 +6,8 @@ What cannot be read as HTTP is answered and logged without a word of it: it may 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import structlog
@@ -22,7 +24,18 @@ class HttpServer(web.Server):
 
 
 class Connection(web.RequestHandler):
-    __slots__ = ()
+    """`on_lost` are called when the client has left."""
+
+    __slots__ = ("on_lost",)
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        self.on_lost: set[Callable[[], object]] = set()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        for callback in list(self.on_lost):
+            callback()
 
     def handle_error(
         self,
@@ -49,3 +62,17 @@ class Connection(web.RequestHandler):
         """What goes wrong between the requests of a connection: its own text may quote them."""
         error = kw.get("exc_info")
         log.warning("connection.failed", error=type(error).__name__, at=str(args[0]) if args else "")
+
+
+@contextmanager
+def on_disconnect(request: web.BaseRequest, callback: Callable[[], object]) -> Iterator[None]:
+    """Have something called if the request's client leaves meanwhile."""
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    if connection.transport is None:
+        callback()
+    connection.on_lost.add(callback)
+    try:
+        yield
+    finally:
+        connection.on_lost.discard(callback)

@@ -16,8 +16,10 @@ from a2ad.executor import prompt_text
 from a2ad.executors.pool import LiveSession, SessionPool
 from a2ad.inbound import Inbound, InboundRegistry
 from a2ad.model import TaskState, timestamp
+from a2ad.outbound import OutboundRegistry, list_tools
 from a2ad.plugins import PluginHost
 from a2ad.store import TaskQuery
+from a2ad.web.outbound import outbound_row
 from a2ad.web.peers import Peers
 from a2ad.web.sse import Streams
 
@@ -34,6 +36,7 @@ class Snapshots:
         engine: Engine,
         inbounds: InboundRegistry,
         host: PluginHost,
+        outbounds: OutboundRegistry,
         pool: SessionPool,
         peers: Peers,
         streams: Streams,
@@ -42,6 +45,7 @@ class Snapshots:
         self._engine = engine
         self._inbounds = inbounds
         self._host = host
+        self._outbounds = outbounds
         self._pool = pool
         self._peers = peers
         self._streams = streams
@@ -61,7 +65,7 @@ class Snapshots:
         )
         return {
             "inbounds": [inbound_row(inbound, base_url) for inbound in self._inbounds],
-            "outbounds": [],
+            "outbounds": [outbound_row(connection) for connection in self._outbounds],
             "tasks": [task_row(stored_view(task)) for task in page.tasks],
             "peers": [peer.to_json() for peer in self._peers],
             "sessions": [session_row(live) for live in self._pool],
@@ -88,6 +92,11 @@ class Snapshots:
             if inbound.error is not None
         ]
         wrong += [
+            {"kind": "outbound", "id": connection.id, "message": connection.last_error}
+            for connection in self._outbounds
+            if connection.state == "error" and connection.last_error is not None
+        ]
+        wrong += [
             {"kind": "plugin", "id": plugin.name, "message": plugin.error or ""}
             for plugin in self._host.plugins
             if plugin.state == "failed"
@@ -100,6 +109,10 @@ class Snapshots:
             {"id": preset.id, "name": preset.name, "description": preset.description, "isDefault": preset.id == default}
             for preset in self._host.presets.values()
         ]
+
+    def tools(self) -> list[dict[str, Any]]:
+        """The outbound tools that agents have now."""
+        return list_tools(self._outbounds)
 
     async def task(self, task_id: str) -> dict[str, Any]:
         """One task with its artifacts, history and metadata. Raises `TaskNotFound`."""
@@ -136,6 +149,8 @@ class Snapshots:
             "peers": sum(1 for _ in self._peers),
             "sessions": sum(1 for _ in self._pool),
             "inbounds": len(self._inbounds),
+            "outbounds": len(self._outbounds),
+            "outboundCalls": sum(len(connection.calls) for connection in self._outbounds),
             "plugins": len(self._host.plugins),
         }
 

@@ -220,7 +220,7 @@ def test_other_media_types_are_refused_and_nothing_happens(daemon: DaemonProcess
     answer = exchange(url, body=body, headers=headers, json_type=False)
 
     assert answer.status == 415
-    assert error(answer.json)[1] == "UNSUPPORTED_MEDIA_TYPE"
+    assert error(answer.json)[1] == "CONTENT_TYPE_NOT_SUPPORTED"
     tasks = exchange(url, body=_call("ListTasks", {"contextId": f"from {kind}"})).json["result"]
     assert tasks["totalSize"] == 0
 

@@ -81,14 +81,46 @@ def test_a_body_without_an_action_is_409(shared: DaemonProcess) -> None:
     refused(shared, {}, "action")
 
 
-@pytest.mark.parametrize(
-    "action",
-    ["create", "update", "remove", "enable", "disable", "refresh", "setAuth", "discover", "call", "nothing"],
-)
-def test_outbound_actions_are_409(shared: DaemonProcess, action: str) -> None:
-    answer = refused(shared, {"action": f"outbound.{action}", "name": "n", "agentCardUrl": "http://127.0.0.1:9/"})
+@pytest.mark.parametrize("action", ["update", "remove", "enable", "disable", "refresh", "setAuth", "call"])
+def test_an_unknown_connection_is_named(shared: DaemonProcess, action: str) -> None:
+    refused(shared, {"action": f"outbound.{action}", "id": "out-nothing", "name": "n", "text": "t"}, "id")
 
-    assert "outbound" in answer["message"]
+
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [
+        ("name", "", "name"),
+        ("name", 7, "name"),
+        ("agentCardUrl", "", "agentCardUrl"),
+        ("agentCardUrl", "file:///etc/passwd", "agentCardUrl"),
+        ("agentCardUrl", "ftp://remote.example/card.json", "agentCardUrl"),
+        ("agentCardUrl", "http://user:word@remote.example/card.json", "agentCardUrl"),
+        ("agentCardUrl", "/a2a/demo", "agentCardUrl"),
+        ("bearerTokenEnv", "not a name", "bearerTokenEnv"),
+        ("preset", "nothing", "preset"),
+        ("enabled", "yes", "enabled"),
+        ("timeoutMs", 0, "timeoutMs"),
+        ("timeoutMs", 1.5, "timeoutMs"),
+        ("timeoutMs", True, "timeoutMs"),
+        ("timeoutMs", "60000", "timeoutMs"),
+        ("timeoutMs", 10**12, "timeoutMs"),
+        ("disabledSkills", "chat", "disabledSkills"),
+        ("disabledSkills", ["chat", 7], "disabledSkills[1]"),
+        ("skillOverrides", [], "skillOverrides"),
+        ("skillOverrides", {"chat": "Talk"}, "skillOverrides.chat"),
+        ("skillOverrides", {"chat": {"name": 7}}, "skillOverrides.chat.name"),
+        ("skillOverrides", {"chat": {"title": "Talk"}}, "skillOverrides.chat.title"),
+        ("tokenOrigins", ["remote.example"], "tokenOrigins"),
+    ],
+)
+def test_a_field_of_a_connection_that_is_wrong_is_named_and_nothing_is_stored(
+    shared: DaemonProcess, field: str, value: Any, named: str
+) -> None:
+    body = {"action": "outbound.create", "name": "n", "agentCardUrl": "http://127.0.0.1:9/", "enabled": False}
+
+    refused(shared, {**body, field: value}, named)
+
+    assert shared.read("")["outbounds"] == []
 
 
 @pytest.mark.parametrize("missing", ["name", "description", "version"])

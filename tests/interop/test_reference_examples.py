@@ -171,6 +171,32 @@ def test_the_examples_with_a_remote_fail_as_documented_where_it_cannot_be_reache
     assert daemon.read("")["outbounds"] == []
 
 
+def test_the_examples_with_a_remote_find_it_and_connect(shell: Shell, daemon: DaemonProcess, inbound: str) -> None:
+    remote = daemon.url.removesuffix("/")
+    card = "https://remote.example/a2a/x/agent-card.json"
+    here = f"https://remote.example/a2a/{inbound}/agent-card.json"
+
+    found = shell.paste(DISCOVER.replace(card, here), remote=remote)
+    assert found.status == 200
+    assert found.json["preview"]["name"] == "reports"
+    assert daemon.read("")["outbounds"] == []
+
+    created = shell.paste(CREATE_OUTBOUND.replace(card, here), remote=remote)
+    assert created.status == 200
+    (row,) = daemon.read("")["outbounds"]
+    assert row == {
+        **row,
+        "id": created.json["id"],
+        "name": "remote",
+        "agentCardUrl": f"{remote}/a2a/{inbound}/agent-card.json",
+        "enabled": True,
+        "timeoutMs": 60000,
+        "state": "connected",
+        "skillCount": 1,
+        "toolCount": 1,
+    }
+
+
 def test_the_example_message_is_answered_and_its_repeat_is_the_same_task(daemon: DaemonProcess, inbound: str) -> None:
     status, answer = daemon.request("POST", daemon.endpoint(inbound), MESSAGE.encode())
     repeated = daemon.request("POST", daemon.endpoint(inbound), MESSAGE.encode())

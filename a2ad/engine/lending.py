@@ -1,0 +1,63 @@
+"""A run that waits for a call of its own gives its slot back meanwhile: a task of this daemon may have to answer it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from a2ad.engine.core import Engine
+    from a2ad.engine.run import Run
+
+
+class Lending:
+    """The slot of one run. It is lent with the first call, and taken again after the last."""
+
+    __slots__ = ("_calls", "_engine", "_run", "_turn")
+
+    def __init__(self, engine: Engine, run: Run) -> None:
+        self._engine = engine
+        self._run = run
+        self._calls = 0
+        self._turn: asyncio.Future[None] | None = None
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """For as long as the run waits for something outside."""
+        ticket = self._run.task.ticket
+        self._calls += 1
+        if ticket is not None and self._calls == 1:
+            self._engine.scheduler.lend(ticket)
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if not self._calls and not self._run.stopping:
+                await self._reclaim()
+
+    async def _reclaim(self) -> None:
+        ticket = self._run.task.ticket
+        if ticket is None:
+            return
+        turn = self._turn = asyncio.get_running_loop().create_future()
+        ticket.start = self.let_go
+        if not self._engine.scheduler.reclaim(ticket):
+            await turn
+
+    def let_go(self) -> None:
+        """It has its slot again; or it asks now, and needs none."""
+        if self._turn is not None and not self._turn.done():
+            self._turn.set_result(None)
+
+
+@asynccontextmanager
+async def lend_slot(engine: Engine, task_id: str | None) -> AsyncIterator[None]:
+    """Lend the slot of the task's run, where it has one."""
+    task = engine.live.get(task_id) if task_id is not None else None
+    if task is None or task.run is None:
+        yield
+        return
+    async with task.run.lending.lent():
+        yield

@@ -1,0 +1,366 @@
+"""A call to a remote agent: sent, followed to its end through cuts and retries, and canceled where nobody waits."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from itertools import count
+from typing import Any
+
+import orjson
+import structlog
+
+from a2ad.errors import ParseError, RemoteAway, RemoteError, RemoteInvalid, RemoteRefused
+from a2ad.outbound.answer import ANSWER_BYTES, Answer, Observer
+from a2ad.outbound.card import FetchedCard
+from a2ad.outbound.net import REFUSAL_BYTES, Net, Response, origin_of, read_bounded, retry_after
+from a2ad.outbound.sse import EventReader, EventTooLarge
+from a2ad.outbound.text import MESSAGE, line
+from a2ad.schemas.text import check_depth, loads
+
+#: how often something is tried again
+RETRIES = 5
+#: the first pause before that, and the longest, in seconds; each is drawn between half and all of it
+PAUSE, LONGEST_PAUSE = 0.25, 8.0
+#: how often a task is asked for where there is no stream, in seconds
+POLL, LONGEST_POLL = 0.2, 5.0
+#: what a stream may still say after a terminal or an interrupted state, in seconds
+AFTER_SECONDS, AFTER_INTERRUPT_SECONDS = 2.0, 0.5
+#: how long a task that nobody waits for may take to be canceled, in seconds
+CANCEL_SECONDS = 30.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a remote's JSON-RPC 1.0 interface is, and how it wants to be called."""
+
+    url: str
+    streaming: bool
+    tenant: str = ""
+    extensions: tuple[str, ...] = ()
+    token: str | None = field(default=None, repr=False)
+    #: its card came from a public address: then it may not lead into a private network
+    public_only: bool = False
+
+
+def endpoint_of(fetched: FetchedCard, token: str | None, token_origins: Collection[str]) -> Endpoint:
+    """How the agent of a card is called. The token goes to these origins alone."""
+    card = fetched.card
+    return Endpoint(
+        url=card.endpoint,
+        streaming=card.streaming,
+        tenant=card.tenant,
+        extensions=card.extensions,
+        token=token if origin_of(card.endpoint) in token_origins else None,
+        public_only=fetched.public,
+    )
+
+
+class Remote:
+    """Calls one endpoint. `spawn` keeps the tasks that cancel what nobody waits for any more."""
+
+    def __init__(
+        self, net: Net, endpoint: Endpoint, spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+    ) -> None:
+        self.net = net
+        self.endpoint = endpoint
+        self.spawn = spawn
+        self._ids = count(1)
+
+    async def call(self, message: dict[str, Any], *, patience: float, observer: Observer | None = None) -> Answer:
+        """Send an A2A message and wait until its task has ended or waits for somebody.
+
+        `patience` is in seconds without progress: it starts anew with everything that the remote says. Raises
+        `RemoteError`. Where the caller is cancelled, or time is up, the remote's task is canceled.
+        """
+        call = _Call(self, message, patience, Answer(observer))
+        # a task of its own: who stops waiting must not cut off the answer that says which task is to be canceled
+        running = asyncio.create_task(call.run())
+        try:
+            async with asyncio.timeout(patience) as call.deadline:
+                return await asyncio.shield(running)
+        except TimeoutError:
+            raise RemoteAway(f"the agent made no progress for {patience:g} s") from None
+        finally:
+            if not running.done() or not call.answer.settled:
+                self.spawn(call.abandon(running))
+
+    def envelope(self, method: str, params: dict[str, Any]) -> tuple[int, bytes]:
+        call_id = next(self._ids)
+        if self.endpoint.tenant:
+            params = {"tenant": self.endpoint.tenant, **params}
+        return call_id, orjson.dumps({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
+
+    def headers(self, accept: str) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "Accept": accept, "A2A-Version": "1.0"}
+        if self.endpoint.extensions:
+            headers["A2A-Extensions"] = ", ".join(self.endpoint.extensions)
+        if self.endpoint.token:
+            headers["Authorization"] = f"Bearer {self.endpoint.token}"
+        return headers
+
+    async def rpc(self, method: str, params: dict[str, Any]) -> Any:
+        """The `result` of a JSON-RPC call. Raises `RemoteError`."""
+        call_id, body = self.envelope(method, params)
+        async with self.net.request(
+            "POST",
+            self.endpoint.url,
+            headers=self.headers("application/json"),
+            body=body,
+            public_only=self.endpoint.public_only,
+        ) as response:
+            await check_status(response)
+            return read_envelope(await read_bounded(response, ANSWER_BYTES), call_id)
+
+
+class _Call:
+    def __init__(self, remote: Remote, message: dict[str, Any], patience: float, answer: Answer) -> None:
+        self.answer = answer
+        self._remote = remote
+        self._message = message
+        self._patience = patience
+        self.deadline = asyncio.Timeout(None)
+        self._known = asyncio.Event()
+        self._last_event_id: str | None = None
+        self._send_params: dict[str, Any] = {"message": message}
+        #: how often there was progress
+        self._steps = 0
+
+    async def run(self) -> Answer:
+        await self._send()
+        if not self.answer.settled:
+            await self._follow()
+        if not self.answer.exact:
+            await self._complete()
+        return self.answer
+
+    def _progress(self) -> None:
+        self._steps += 1
+        if self.answer.started:
+            self._known.set()
+        if self.deadline.when() is not None and not self.deadline.expired():
+            self.deadline.reschedule(asyncio.get_running_loop().time() + self._patience)
+
+    # the message
+
+    async def _send(self) -> None:
+        """Until the task's id is known, or there is a direct answer. The same message each time: its id says so."""
+        failures = 0
+        while True:
+            try:
+                if self._remote.endpoint.streaming:
+                    await self._stream("SendStreamingMessage", self._send_params)
+                else:
+                    self._take(await self._remote.rpc("SendMessage", self._send_params))
+                if not self.answer.started:
+                    raise RemoteAway("the agent's stream ended before it said anything")
+                return
+            except RemoteAway as error:
+                if self.answer.started:
+                    return
+                failures += 1
+                await self._pause(failures, error)
+
+    async def _pause(self, failures: int, error: RemoteAway) -> None:
+        """Wait before the next try; raises the error where there is none."""
+        if failures > RETRIES:
+            raise error
+        pause = min(LONGEST_PAUSE, PAUSE * 2 ** (failures - 1)) * random.uniform(0.5, 1)  # noqa: S311 - spreads load
+        if error.retry_after is not None:
+            when = self.deadline.when()
+            if when is not None and asyncio.get_running_loop().time() + error.retry_after >= when:
+                raise RemoteAway(f"{error}, and asks to come back in {error.retry_after:g} s")
+            pause = max(pause, error.retry_after)
+        await asyncio.sleep(pause)
+
+    def _take(self, result: Any) -> bool:
+        changed = self.answer.take_result(result)
+        if changed:
+            self._progress()
+        return changed
+
+    # its task
+
+    async def _follow(self) -> None:
+        """To the end of a task whose stream was cut, or that was not streamed."""
+        streaming = self._remote.endpoint.streaming
+        failures, idle = 0, 0
+        while not self.answer.settled:
+            before = self._steps
+            try:
+                if streaming:
+                    streaming = await self._resubscribe()
+                if not streaming and not self.answer.settled:
+                    await self._poll()
+            except RemoteAway as error:
+                failures = 1 if self._steps != before else failures + 1
+                await self._pause(failures, error)
+                continue
+            failures = 0
+            idle = 0 if self._steps != before else idle + 1
+            if streaming and idle > RETRIES:
+                streaming = False  # it is there, and gives nothing but ends
+            if not self.answer.settled:
+                await asyncio.sleep(min(LONGEST_POLL, POLL * 1.5**idle))
+
+    async def _resubscribe(self) -> bool:
+        """Take up the stream again; False where the remote does not give it."""
+        try:
+            await self._stream("SubscribeToTask", {"id": self.answer.task_id})
+        except RemoteRefused:
+            return False
+        return True
+
+    async def _poll(self) -> None:
+        task = await self._remote.rpc("GetTask", {"id": self.answer.task_id})
+        if isinstance(task, dict) and task.get("id") != self.answer.task_id:
+            raise RemoteInvalid("the agent answers with another task than the one asked for")
+        if self.answer.take_task(task):
+            self._progress()
+
+    async def _complete(self) -> None:
+        """Frames may be missing: what the task came to is asked for once more, and else taken as it is."""
+        try:
+            await self._poll()
+        except (RemoteAway, RemoteRefused):
+            log.warning("outbound.incomplete", task_id=self.answer.task_id)
+
+    # streams
+
+    async def _stream(self, method: str, params: dict[str, Any]) -> None:
+        """Read a stream to its end, or until the task has settled. Raises `RemoteAway` where it was cut before."""
+        remote, answer = self._remote, self.answer
+        call_id, body = remote.envelope(method, params)
+        headers = remote.headers("text/event-stream, application/json")
+        if self._last_event_id is not None and method == "SubscribeToTask":
+            headers["Last-Event-ID"] = self._last_event_id
+        endpoint = remote.endpoint
+        async with remote.net.request(
+            "POST", endpoint.url, headers=headers, body=body, public_only=endpoint.public_only
+        ) as response:
+            await check_status(response)
+            if response.content_type != "text/event-stream":
+                self._take(read_envelope(await read_bounded(response, ANSWER_BYTES), call_id))
+                return
+            try:
+                await self._read_events(response, call_id)
+            except RemoteAway:
+                answer.exact = answer.whole
+                if not answer.settled:
+                    raise
+            except RemoteRefused:
+                # an error within a stream: what became of the task is asked for
+                if answer.task_id is None:
+                    raise
+                await self._poll()
+                if not answer.settled:
+                    raise
+        if not answer.settled:
+            answer.exact = not answer.started
+            raise RemoteAway("the agent's stream was cut")
+
+    async def _read_events(self, response: Response, call_id: int) -> None:
+        """To the stream's end; where the task has settled, no longer than what may still come takes."""
+        reader = EventReader(ANSWER_BYTES)
+        chunks = aiter(response.content.iter_any())
+        until: float | None = None
+        while True:
+            try:
+                async with asyncio.timeout_at(until):
+                    chunk = await anext(chunks, b"")
+            except TimeoutError:
+                self.answer.exact = self.answer.whole
+                return
+            try:
+                events = reader.feed(chunk) if chunk else reader.end()
+            except EventTooLarge:
+                raise RemoteInvalid(f"an event of the stream is larger than {ANSWER_BYTES} bytes") from None
+            for event in events:
+                if not chunk and not _is_json(event.data):
+                    return  # half an event
+                self._take(read_envelope(event.data, call_id))
+                self._last_event_id = event.id
+            if not chunk:
+                return
+            if until is None and self.answer.settled:
+                state = self.answer.state
+                patience = AFTER_INTERRUPT_SECONDS if state is not None and state.interrupted else AFTER_SECONDS
+                until = asyncio.get_running_loop().time() + patience
+
+    # the end of a call that nobody waits for
+
+    async def abandon(self, running: asyncio.Task[Answer]) -> None:
+        """Cancel the remote's task, once its id is known."""
+        answer = self.answer
+        try:
+            async with asyncio.timeout(max(CANCEL_SECONDS, self._patience)):
+                known = asyncio.ensure_future(self._known.wait())
+                await asyncio.wait([running, known], return_when=asyncio.FIRST_COMPLETED)
+                known.cancel()
+                running.cancel()
+                await asyncio.wait([running])
+                if answer.task_id is not None and (answer.state is None or not answer.state.terminal):
+                    await self._remote.rpc("CancelTask", {"id": answer.task_id})
+                    log.info("outbound.canceled", task_id=answer.task_id)
+        except (RemoteError, TimeoutError) as error:
+            log.info("outbound.cancel_failed", task_id=answer.task_id, error=line(str(error), MESSAGE))
+        finally:
+            running.cancel()
+            if running.done() and not running.cancelled():
+                running.exception()  # it was told already, or nobody waits for it
+
+
+async def check_status(response: Response) -> None:
+    """Raises `RemoteAway` for 429 and 5xx, `RemoteRefused` for everything else that is no success."""
+    status = response.status
+    if 200 <= status < 300:
+        return
+    origin = origin_of(str(response.url))
+    if status == 429 or status >= 500:
+        raise RemoteAway(f"{origin} answers HTTP {status}", retry_after=retry_after(response))
+    body = (await response.content.read(REFUSAL_BYTES)).strip()
+    try:
+        answer = orjson.loads(body)
+        said = answer["error"]["message"] if isinstance(answer["error"], dict) else answer["error"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        said = ""
+    words = f": {line(said, MESSAGE)}" if isinstance(said, str) and said else ""
+    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
+    raise RemoteRefused(f"{origin} refuses with HTTP {status} {phrase}".rstrip() + words, status=status)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def read_envelope(body: bytes, call_id: int) -> Any:
+    """The `result` of a JSON-RPC response. Raises `RemoteRefused` for its error, `RemoteInvalid` for anything else."""
+    try:
+        envelope = loads(body)
+        check_depth(envelope)
+    except ParseError as error:
+        raise RemoteInvalid(f"the agent's answer is not valid JSON ({error})") from None
+    if not isinstance(envelope, dict) or ("result" in envelope) == ("error" in envelope):
+        raise RemoteInvalid("the agent's answer is no JSON-RPC response")
+    refusal = envelope.get("error")
+    # some write the number as a string
+    if str(envelope.get("id")) != str(call_id) and not ("error" in envelope and envelope.get("id") is None):
+        raise RemoteInvalid("the agent's answer is one to another request")
+    if "result" in envelope:
+        return envelope["result"]
+    if not isinstance(refusal, dict):
+        raise RemoteInvalid("the agent's error is no JSON-RPC error")
+    said, details = refusal.get("message"), refusal.get("data")
+    reasons = [each.get("reason") for each in details if isinstance(each, dict)] if isinstance(details, list) else []
+    reason = next((each for each in reasons if isinstance(each, str)), "")
+    text = line(said, MESSAGE) if isinstance(said, str) and said else "no reason given"
+    raise RemoteRefused(f"{text} ({line(str(refusal.get('code')), 40)})", reason=reason)

@@ -1,0 +1,182 @@
+"""One connection to a remote agent: its card, kept fresh in the background, and where and with what it is called."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from a2ad.credentials import is_token, read_secret
+from a2ad.errors import RemoteError, RemoteRefused
+from a2ad.outbound.card import FetchedCard, RemoteCard, RemoteSkill, fetch_card, parse_card
+from a2ad.outbound.client import Endpoint, endpoint_of
+from a2ad.outbound.net import Net, origin_of
+from a2ad.outbound.text import MESSAGE, Mask, line
+from a2ad.store import OutboundRecord
+
+#: pauses between tries to connect, in seconds; each is drawn between half and all of it
+PAUSE, LONGEST_PAUSE = 1.0, 300.0
+#: how often a connected remote is asked for its card, at most, in seconds; and sooner where a call finds it stale
+REFRESH_SECONDS, STALE_SECONDS = 60.0, 10.0
+
+log = structlog.get_logger()
+
+
+class Connection:
+    """`changed()` is called when its state, its card or its last error became another."""
+
+    def __init__(
+        self, record: OutboundRecord, net: Net, set_token: Callable[[], str | None], changed: Callable[[], None]
+    ) -> None:
+        self.record = record
+        self._net = net
+        self._set_token = set_token
+        self._changed = changed
+        #: what is known of the remote, from this process or from one before
+        self.card: RemoteCard | None = _kept(record)
+        self.last_error: str | None = None
+        #: calls that are going on
+        self.calls: set[asyncio.Task[Any]] = set()
+        self._fetched: FetchedCard | None = None
+        self._fetched_at = 0.0
+        self._wake = asyncio.Event()
+        self._first = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._fetching = asyncio.Lock()
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def state(self) -> str:
+        """`disabled`, `error`, `connected` or `connecting` (`protocol.md` 7)."""
+        if not self.record.enabled:
+            return "disabled"
+        if self.last_error is not None:
+            return "error"
+        return "connected" if self._fetched is not None else "connecting"
+
+    @property
+    def skills(self) -> tuple[RemoteSkill, ...]:
+        """Every skill of the remote, the disabled ones too."""
+        return self.card.skills if self.card is not None else ()
+
+    @property
+    def token(self) -> str | None:
+        """The one that was set, else that of the variable."""
+        return self._set_token() or (
+            read_secret(self.record.bearer_token_env) if self.record.bearer_token_env else None
+        )
+
+    @property
+    def mask(self) -> Mask:
+        return Mask([self.token or ""])
+
+    @property
+    def body(self) -> bytes | None:
+        """The card as it was fetched last."""
+        return self._fetched.body if self._fetched is not None else self.record.card
+
+    def start(self) -> None:
+        """Connect in the background, and stay connected."""
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep())
+
+    def stop(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            self._keeper = None
+        self._first.clear()
+        self._fetched = None
+        self.last_error = None
+
+    def wake(self) -> None:
+        """Connect anew, now."""
+        self._wake.set()
+
+    def accept(self, fetched: FetchedCard) -> None:
+        """Take this for the card from now on."""
+        self._fetched = fetched
+        self._fetched_at = asyncio.get_running_loop().time()
+        self.card = fetched.card
+        self._first.set()
+        self._tell(None)
+
+    async def fetch(self) -> FetchedCard:
+        """The card as it is now. Raises `RemoteError`."""
+        async with self._fetching:
+            try:
+                if self.record.bearer_token_env and self.token is None:
+                    raise RemoteRefused(f"the variable {self.record.bearer_token_env} is not set")
+                if self.token is not None and not is_token(self.token):
+                    raise RemoteRefused(f"the variable {self.record.bearer_token_env} holds no token")
+                fetched = await fetch_card(
+                    self._net,
+                    self.record.agent_card_url,
+                    token=self.token,
+                    known=self._fetched if self.last_error is None else None,
+                )
+            except RemoteError as error:
+                self._first.set()
+                self._tell(self.mask(line(str(error), MESSAGE)))
+                raise
+            self.accept(fetched)
+            return fetched
+
+    async def _keep(self) -> None:
+        failures = 0
+        while True:
+            self._wake.clear()
+            try:
+                fetched = await self.fetch()
+            except RemoteError:
+                failures += 1
+                pause = min(LONGEST_PAUSE, PAUSE * 2 ** min(failures - 1, 20)) * random.uniform(0.5, 1)  # noqa: S311
+            except Exception as error:
+                log.exception("outbound.fault", connection=self.record.name)
+                self._first.set()
+                self._tell(f"internal error: {type(error).__name__}")
+                pause = LONGEST_PAUSE
+            else:
+                failures = 0
+                pause = max(REFRESH_SECONDS, fetched.fresh_seconds)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def _tell(self, error: str | None) -> None:
+        if error is not None and error != self.last_error:
+            log.warning("outbound.error", connection=self.record.name, id=self.id, error=error)
+        elif error is None and self.last_error is not None:
+            log.info("outbound.connected", connection=self.record.name, id=self.id)
+        self.last_error = error
+        self._changed()
+
+    async def endpoint(self) -> Endpoint:
+        """Where to call it; waits for a connection that is being made. Raises `RemoteError`."""
+        if not self.record.enabled:
+            raise RemoteRefused(f"the connection {self.record.name!r} is disabled")
+        await self._first.wait()
+        fetched = self._fetched
+        if fetched is None:
+            raise RemoteRefused(f"there is no connection to {self.record.name!r}: {self.last_error}")
+        age = asyncio.get_running_loop().time() - self._fetched_at
+        if age > max(STALE_SECONDS, fetched.fresh_seconds):
+            self.wake()
+        origins = {origin_of(url) for url in (self.record.agent_card_url, *self.record.token_origins)}
+        return endpoint_of(fetched, self.token, origins)
+
+
+def _kept(record: OutboundRecord) -> RemoteCard | None:
+    if record.card is None:
+        return None
+    try:
+        return parse_card(record.card)
+    except RemoteError:
+        return None

@@ -1,0 +1,72 @@
+"""What remotes say, made fit to be shown: bounded, without control characters, and without our own token in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+MASK = "***"
+#: of a name, of a description, and of an error's text, in characters
+NAME, DESCRIPTION, MESSAGE = 200, 1000, 4000
+# C0 and C1 controls but for tab and line breaks; what turns the direction of text; what is not seen at all
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
+_BLANKS = re.compile(r"\s+")
+
+
+def line(text: Any, limit: int) -> str:
+    """A text from a card, on one line: data, not to be taken for anything else."""
+    return shortened(_BLANKS.sub(" ", _CONTROLS.sub("", text if isinstance(text, str) else "")).strip(), limit)
+
+
+def shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Any text, on as many lines as it has, without what would drive a terminal."""
+    return _CONTROLS.sub("", text)
+
+
+class Mask:
+    """Takes a token out of texts, as it is and as JSON writes it."""
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        words = {token for token in tokens if token}
+        words |= {orjson.dumps(word).decode()[1:-1] for word in words}
+        self._words = sorted(words, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, self._words))) if words else None
+
+    def __call__(self, text: str) -> str:
+        return self._pattern.sub(MASK, text) if self._pattern is not None else text
+
+    def held(self, text: str) -> int:
+        """How much of the end of a text may be the beginning of a token, in characters."""
+        for word in self._words:
+            for length in range(min(len(word) - 1, len(text)), 0, -1):
+                if text.endswith(word[:length]):
+                    return length
+        return 0
+
+
+class StreamMask:
+    """A `Mask` for a text that comes in pieces."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._rest = ""
+
+    def feed(self, piece: str) -> str:
+        """What can be shown now."""
+        text = self._mask(self._rest + piece)
+        held = self._mask.held(text)
+        self._rest = text[len(text) - held :]
+        return text[: len(text) - held]
+
+    def end(self) -> str:
+        rest, self._rest = self._rest, ""
+        return rest

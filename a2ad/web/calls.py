@@ -1,0 +1,88 @@
+"""`outbound.call` over HTTP: it ends with its client, and tells the progress where that asks for a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeAlias, cast
+
+import orjson
+from aiohttp import hdrs, web
+from aiohttp_sse import sse_response
+
+from a2ad.outbound import Observer, Said, Stated
+from a2ad.web.server import on_disconnect
+
+#: the HTTP status and the body of an action's answer
+Performed: TypeAlias = tuple[int, dict[str, Any]]
+Call: TypeAlias = Callable[[Observer | None], Awaitable[Performed]]
+
+
+def wants_stream(request: web.BaseRequest) -> bool:
+    return "text/event-stream" in request.headers.get(hdrs.ACCEPT, "")
+
+
+async def until_disconnect(request: web.BaseRequest, call: Call) -> Performed:
+    """The outcome of the call, which is cancelled where the client leaves."""
+    work = asyncio.ensure_future(call(None))
+    with on_disconnect(request, work.cancel):
+        return await _outcome(work)
+
+
+async def stream(request: web.BaseRequest, call: Call, *, keepalive_seconds: float) -> web.StreamResponse:
+    """`progress` events, `{text}` for what is new of the answer and `{state, message}` for a status; then one `result`
+    with the answer's body.
+    """
+    progress = _Progress()
+    work = asyncio.ensure_future(call(progress.observe))
+    work.add_done_callback(lambda _: progress.wake.set())
+    with on_disconnect(request, work.cancel):
+        async with sse_response(
+            cast("web.Request", request), ping_interval=keepalive_seconds, sep="\n", allow_all_methods=True
+        ) as response:
+            while True:
+                await progress.wake.wait()
+                for update in progress.take():
+                    await response.send(orjson.dumps(update).decode(), event="progress")
+                if work.done():
+                    break
+            _, body = await _outcome(work)
+            await response.send(orjson.dumps(body).decode(), event="result")
+    return response
+
+
+async def _outcome(work: asyncio.Future[Performed]) -> Performed:
+    try:
+        return await work
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise ConnectionResetError from None
+    finally:
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([work])
+
+
+class _Progress:
+    """What was observed and not sent yet: of statuses the newest, of text all."""
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self._text: list[str] = []
+        self._status: dict[str, Any] | None = None
+
+    def observe(self, update: Said | Stated) -> None:
+        if isinstance(update, Said):
+            self._text.append(update.text)
+        else:
+            self._status = {"state": update.state.value, "message": update.text}
+        self.wake.set()
+
+    def take(self) -> list[dict[str, Any]]:
+        self.wake.clear()
+        text, self._text = "".join(self._text), []
+        status, self._status = self._status, None
+        return [*([{"text": text}] if text else []), *([status] if status is not None else [])]
