@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from a2ad.errors import ParseError, RemoteAway, RemoteError, RemoteInvalid, RemoteRefused
 from a2ad.outbound.net import Net, is_public, origin_of, read_bounded, retry_after
-from a2ad.outbound.text import DESCRIPTION, NAME, line
+from a2ad.outbound.text import DESCRIPTION, NAME, Mask, line
 from a2ad.schemas.text import check_depth, loads
 
 CARD_BYTES = 1 << 20
@@ -47,6 +47,22 @@ class RemoteCard:
     tenant: str
     #: those of its extensions that this daemon supports
     extensions: tuple[str, ...]
+
+    def masked(self, mask: Mask) -> RemoteCard:
+        """Without the token, wherever the remote put it. Raises `RemoteInvalid` where nothing could be called then."""
+        if mask(self.endpoint) != self.endpoint or mask(self.tenant) != self.tenant:
+            raise RemoteInvalid("the agent card has the token in its interface")
+        return replace(
+            self,
+            name=mask(self.name),
+            description=mask(self.description),
+            version=mask(self.version),
+            skills=tuple(
+                RemoteSkill(skill.id, mask(skill.name), mask(skill.description))
+                for skill in self.skills
+                if mask(skill.id) == skill.id
+            ),
+        )
 
     def preview(self) -> dict[str, Any]:
         """As `outbound.discover` shows it (`protocol.md` 7)."""
@@ -196,7 +212,7 @@ async def _fetch(net: Net, url: str, *, token: str | None, known: FetchedCard | 
             )
         body = await read_bounded(response, CARD_BYTES)
         etag = response.headers.get("ETag", "")[:1000]
-    card = parse_card(body)
+    card = parse_card(body).masked(Mask([token or ""]))
     await _check_interface(card, url, public=public)
     return FetchedCard(card, body, url, etag, fresh, public)
 

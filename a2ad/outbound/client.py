@@ -18,11 +18,13 @@ from a2ad.outbound.answer import ANSWER_BYTES, Answer, Observer
 from a2ad.outbound.card import FetchedCard
 from a2ad.outbound.net import REFUSAL_BYTES, Net, Response, origin_of, read_bounded, retry_after
 from a2ad.outbound.sse import EventReader, EventTooLarge
-from a2ad.outbound.text import MESSAGE, line
+from a2ad.outbound.text import MESSAGE, Mask, line
 from a2ad.schemas.text import check_depth, loads
 
 #: how often something is tried again
 RETRIES = 5
+#: how often a stream that gives nothing new is taken up again before the task is asked for instead
+STREAM_RETRIES = 2
 #: the first pause before that, and the longest, in seconds; each is drawn between half and all of it
 PAUSE, LONGEST_PAUSE = 0.25, 8.0
 #: how often a task is asked for where there is no stream, in seconds
@@ -87,7 +89,7 @@ class Remote:
         except TimeoutError:
             raise RemoteAway(f"the agent made no progress for {patience:g} s") from None
         finally:
-            if not running.done() or not call.answer.settled:
+            if not running.done() or (call.answer.task_id is not None and not call.answer.settled):
                 self.spawn(call.abandon(running))
 
     def envelope(self, method: str, params: dict[str, Any]) -> tuple[int, bytes]:
@@ -122,7 +124,8 @@ class _Call:
     def __init__(self, remote: Remote, message: dict[str, Any], patience: float, answer: Answer) -> None:
         self.answer = answer
         self._remote = remote
-        self._message = message
+        self._origin = origin_of(remote.endpoint.url)
+        self._mask = Mask([remote.endpoint.token or ""])
         self._patience = patience
         self.deadline = asyncio.Timeout(None)
         self._known = asyncio.Event()
@@ -199,12 +202,13 @@ class _Call:
                     await self._poll()
             except RemoteAway as error:
                 failures = 1 if self._steps != before else failures + 1
-                await self._pause(failures, error)
+                if streaming and failures > STREAM_RETRIES:
+                    streaming, failures = False, 0
+                else:
+                    await self._pause(failures, error)
                 continue
             failures = 0
             idle = 0 if self._steps != before else idle + 1
-            if streaming and idle > RETRIES:
-                streaming = False  # it is there, and gives nothing but ends
             if not self.answer.settled:
                 await asyncio.sleep(min(LONGEST_POLL, POLL * 1.5**idle))
 
@@ -228,13 +232,35 @@ class _Call:
         try:
             await self._poll()
         except (RemoteAway, RemoteRefused):
-            log.warning("outbound.incomplete", task_id=self.answer.task_id)
+            log.warning("outbound.incomplete", agent=self._origin)
 
     # streams
 
     async def _stream(self, method: str, params: dict[str, Any]) -> None:
         """Read a stream to its end, or until the task has settled. Raises `RemoteAway` where it was cut before."""
-        remote, answer = self._remote, self.answer
+        answer = self.answer
+        try:
+            streamed = await self._read_stream(method, params)
+        except RemoteAway:
+            answer.exact = answer.whole or not answer.started
+            if answer.settled:
+                return
+            raise
+        except RemoteRefused:
+            if answer.task_id is None:
+                raise
+            # an error within a stream: what became of the task is asked for
+            await self._poll()
+            if not answer.settled:
+                raise
+            return
+        if streamed and not answer.settled:
+            answer.exact = not answer.started
+            raise RemoteAway("the agent's stream was cut")
+
+    async def _read_stream(self, method: str, params: dict[str, Any]) -> bool:
+        """False where the answer was no stream, but one plain response."""
+        remote = self._remote
         call_id, body = remote.envelope(method, params)
         headers = remote.headers("text/event-stream, application/json")
         if self._last_event_id is not None and method == "SubscribeToTask":
@@ -244,25 +270,11 @@ class _Call:
             "POST", endpoint.url, headers=headers, body=body, public_only=endpoint.public_only
         ) as response:
             await check_status(response)
-            if response.content_type != "text/event-stream":
-                self._take(read_envelope(await read_bounded(response, ANSWER_BYTES), call_id))
-                return
-            try:
+            if response.content_type == "text/event-stream":
                 await self._read_events(response, call_id)
-            except RemoteAway:
-                answer.exact = answer.whole
-                if not answer.settled:
-                    raise
-            except RemoteRefused:
-                # an error within a stream: what became of the task is asked for
-                if answer.task_id is None:
-                    raise
-                await self._poll()
-                if not answer.settled:
-                    raise
-        if not answer.settled:
-            answer.exact = not answer.started
-            raise RemoteAway("the agent's stream was cut")
+                return True
+            self._take(read_envelope(await read_bounded(response, ANSWER_BYTES), call_id))
+            return False
 
     async def _read_events(self, response: Response, call_id: int) -> None:
         """To the stream's end; where the task has settled, no longer than what may still come takes."""
@@ -306,9 +318,9 @@ class _Call:
                 await asyncio.wait([running])
                 if answer.task_id is not None and (answer.state is None or not answer.state.terminal):
                     await self._remote.rpc("CancelTask", {"id": answer.task_id})
-                    log.info("outbound.canceled", task_id=answer.task_id)
+                    log.info("outbound.canceled", agent=self._origin)
         except (RemoteError, TimeoutError) as error:
-            log.info("outbound.cancel_failed", task_id=answer.task_id, error=line(str(error), MESSAGE))
+            log.info("outbound.cancel_failed", agent=self._origin, error=self._mask(line(str(error), MESSAGE)))
         finally:
             running.cancel()
             if running.done() and not running.cancelled():

@@ -36,7 +36,7 @@ class Connection:
         self._set_token = set_token
         self._changed = changed
         #: what is known of the remote, from this process or from one before
-        self.card: RemoteCard | None = _kept(record)
+        self.card: RemoteCard | None = _kept(record, self.mask)
         self.last_error: str | None = None
         #: calls that are going on
         self.calls: set[asyncio.Task[Any]] = set()
@@ -173,10 +173,10 @@ class Connection:
         return endpoint_of(fetched, self.token, origins)
 
 
-def _kept(record: OutboundRecord) -> RemoteCard | None:
+def _kept(record: OutboundRecord, mask: Mask) -> RemoteCard | None:
     if record.card is None:
         return None
     try:
-        return parse_card(record.card)
+        return parse_card(record.card).masked(mask)
     except RemoteError:
         return None

@@ -96,6 +96,7 @@ class Net:
                 headers={"Accept-Encoding": "identity", OUTBOUND_HEADER: "1"},
                 skip_auto_headers={hdrs.USER_AGENT},
                 response_class=Response,
+                auto_decompress=False,  # nobody is asked to compress, and what is small must not become large
             )
         return session
 

@@ -13,7 +13,7 @@ import orjson
 import structlog
 
 from a2ad.agent import ToolError
-from a2ad.errors import RemoteError, RemoteRefused
+from a2ad.errors import RemoteError, RemoteInvalid, RemoteRefused
 from a2ad.hookspecs import OutboundCall
 from a2ad.model import TaskState, new_id
 from a2ad.outbound.answer import Answer, Observer, Said, Stated
@@ -106,6 +106,9 @@ async def call_skill(
         context_id = registry.context_of(connection, caller.key)
     message = _message(skill_id, text, caller.depth + 1, task_id, context_id)
     answer = await _answered(registry, connection, message, observer)
+    mask = connection.mask
+    if any(mask(each) != each for each in (answer.task_id, answer.context_id) if each is not None):
+        raise RemoteInvalid("the agent gives the token back as an id")
     if answer.context_id is not None and answer.context_id != context_id:
         context_id = answer.context_id
         if task_id is None:
@@ -117,7 +120,7 @@ async def call_skill(
         told = await asyncio.to_thread(_tell, answer, registry.state_dir)
     else:
         told = _tell(answer, registry.state_dir)
-    return CallResult(connection.mask(told), answer.state, answer.task_id, context_id)
+    return CallResult(mask(told), answer.state, answer.task_id, context_id)
 
 
 def _message(
@@ -154,12 +157,15 @@ async def _ask_policy(
 ) -> None:
     tool = registry.tool_name(connection, skill_id) if skill_id in {each.id for each in connection.skills} else ""
     call = OutboundCall(connection.record.name, tool, skill_id or "", text, caller.name)
+    if not registry.host.has_outbound_gates:
+        return
     denial = await registry.host.outbound_call(call)
+    registry.audit.record(
+        "policy.decision",
+        {"outboundId": connection.id, "skill": call.skill, "caller": call.caller,
+         "decision": "allow" if denial is None else "deny", "reason": denial.reason if denial else None},
+    )  # fmt: skip
     if denial is not None:
-        registry.audit.record(
-            "outbound.denied",
-            {"connection": connection.id, "skill": call.skill, "caller": call.caller, "reason": denial.reason},
-        )
         raise RemoteRefused(f"denied by policy: {denial.reason}")
 
 

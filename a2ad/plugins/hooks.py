@@ -50,6 +50,8 @@ class Hooks:
         self._names = names
         #: whether a plugin decides about inbound tasks
         self.has_gates = bool(self._impls["a2ad_inbound_task"])
+        #: whether a plugin decides about outbound calls
+        self.has_outbound_gates = bool(self._impls["a2ad_outbound_call"])
         #: whether a plugin listens to events
         self.has_observers = bool(self._impls["a2ad_event"])
 
