@@ -43,7 +43,10 @@ async def keep_retention(engine: Engine, retention_days: float) -> None:
 
 async def _expire(engine: Engine, before: int) -> None:
     total = 0
-    while (expired := await engine.store.expire(before)).tasks:
+    more = True
+    while more:
+        expired = await engine.store.expire(before)
+        more = expired.more
         total += expired.tasks
         for inbound_id, context_id in expired.contexts:
             folder = context_dir(engine.state_dir, inbound_id, context_id)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from a2ad.engine.task import LiveTask
 
 #: how late a chunk is written: after this many seconds, or this many bytes
-SECONDS, BYTES = 0.2, 1 << 16
+SECONDS, BYTES = 0.15, 1 << 16
 #: how much of a task may wait while its run goes on, in bytes
 MOST_BYTES = 1 << 18
 

@@ -148,10 +148,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What `Store.expire` deleted: how many tasks, and the (inbound, context) pairs that have none any more."""
+    """What `Store.expire` deleted: how many tasks, and the (inbound, context) pairs that have none any more. `more`: it
+    is worth calling again.
+    """
 
     tasks: int
     contexts: Sequence[tuple[str, str]]
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +259,7 @@ class Store(Protocol):
         ...
 
     async def expire(self, before: int) -> Expired:
-        """Delete what ended before this moment: some of it, so that others need not wait; until it is nothing."""
+        """Delete what ended before this moment: some of it, so that others need not wait."""
         ...
 
     async def unused_attachments(self, digests: Sequence[str]) -> Sequence[str]:

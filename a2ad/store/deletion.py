@@ -61,12 +61,15 @@ def _delete(connection: sqlite3.Connection, tally: Tally, rows: list[Any]) -> Ex
         if left.fetchone() is None:
             empty.append((inbound_id, context_id))
             connection.execute("DELETE FROM contexts WHERE inbound_id = ? AND context_id = ?", (inbound_id, context_id))
-    _give_back(connection)
-    return Expired(len(rows), empty)
+    still_free = _give_back(connection)
+    return Expired(len(rows), empty, more=bool(rows) or still_free)
 
 
-def _give_back(connection: sqlite3.Connection) -> None:
-    """Return free pages to the file system. A page at a time: `sqlite3` takes one step of this pragma alone."""
+def _give_back(connection: sqlite3.Connection) -> bool:
+    """Return free pages to the file system; whether there are more. A page at a time: `sqlite3` takes one step of this
+    pragma alone.
+    """
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     for _ in range(min(free, FREE_PAGES)):
         connection.execute("PRAGMA incremental_vacuum(1)")
+    return bool(free > FREE_PAGES)

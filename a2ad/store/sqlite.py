@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import astuple
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import aiosqlite
 import orjson
+import structlog
 
 from a2ad.errors import StartupError
 from a2ad.model import NUMBERS, TaskState
@@ -33,17 +35,25 @@ from a2ad.store import (
 from a2ad.store.deletion import delete_expired, delete_inbound_tasks
 from a2ad.store.migrations import migrate
 from a2ad.store.reader import Reader
-from a2ad.store.writer import Tally, Writer
+from a2ad.store.writer import BUSY_SECONDS, Tally, Writer
 
-BUSY_SECONDS = 5.0
+#: a log that is larger is given back once what has expired is gone, in bytes
+LOG_BYTES = 1 << 20
+
+log = structlog.get_logger()
 
 
 class SqliteStore:
     """Implements `a2ad.store.Store`. Made by `open_sqlite`."""
 
-    def __init__(self, writer: Writer, reader: Reader, secret: bytes, replay_frames: int) -> None:
+    def __init__(
+        self, path: Path, writer: Writer, reader: Reader, lists: Reader, secret: bytes, replay_frames: int
+    ) -> None:
+        self._path = path
         self._writer = writer
         self._reader = reader
+        #: reads pages of tasks alone: one that has much to count must not hold up the others
+        self._lists = lists
         self._secret = secret
         self._replay_frames = replay_frames
 
@@ -54,6 +64,7 @@ class SqliteStore:
     async def close(self) -> None:
         await self._writer.close()
         await self._reader.close()
+        await self._lists.close()
 
     def write(self, change: Change) -> asyncio.Future[str | None]:
         replay = self._replay_frames
@@ -63,7 +74,7 @@ class SqliteStore:
         return await self._reader.task(task_id)
 
     async def tasks(self, query: TaskQuery) -> TaskPage:
-        return await self._reader.tasks(query)
+        return await self._lists.tasks(query)
 
     async def unfinished(self) -> Sequence[TaskRow]:
         return await self._reader.unfinished()
@@ -88,12 +99,16 @@ class SqliteStore:
         return self._writer.health
 
     async def delete_tasks(self, inbound_id: str) -> None:
-        while (await self._writer.submit(partial(delete_inbound_tasks, inbound_id=inbound_id))).tasks:
+        while (await self._writer.submit(partial(delete_inbound_tasks, inbound_id=inbound_id))).more:
             pass
+        await asyncio.to_thread(_truncate_log, self._path)
         await self._execute("DELETE FROM contexts WHERE inbound_id = ?", (inbound_id,))
 
     async def expire(self, before: int) -> Expired:
-        return await self._writer.submit(partial(delete_expired, before=before))
+        expired = await self._writer.submit(partial(delete_expired, before=before))
+        if not expired.more and self._path.with_name(f"{self._path.name}-wal").stat().st_size > LOG_BYTES:
+            await asyncio.to_thread(_truncate_log, self._path)
+        return expired
 
     async def unused_attachments(self, digests: Sequence[str]) -> Sequence[str]:
         return await self._reader.unused_attachments(digests)
@@ -146,9 +161,23 @@ async def open_sqlite(settings: StoreSettings) -> SqliteStore:
         secret: bytes = connection.execute("SELECT value FROM meta WHERE key = 'secret'").fetchone()[0]
     except sqlite3.Error as error:
         raise StartupError(f"the database {path} cannot be opened: {error}") from None
-    reading = await aiosqlite.connect(path, isolation_level=None, cached_statements=256)
-    await reading.execute("PRAGMA query_only = ON")
-    return SqliteStore(Writer(connection, _flush), Reader(reading), secret, settings.replay_frames)
+    reader, lists = [await _open_reader(path) for _ in range(2)]
+    return SqliteStore(path, Writer(connection, _flush), reader, lists, secret, settings.replay_frames)
+
+
+async def _open_reader(path: Path) -> Reader:
+    connection = await aiosqlite.connect(path, isolation_level=None, cached_statements=256)
+    await connection.execute("PRAGMA query_only = ON")
+    return Reader(connection)
+
+
+def _truncate_log(path: Path) -> None:
+    """Move the log into the file and give its room back. Where someone is in the way, the next time does it."""
+    try:
+        with closing(sqlite3.connect(path, timeout=1.0, isolation_level=None)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        log.info("store.log_not_truncated", error=str(error))
 
 
 def _connect(path: Path, synchronous: str) -> sqlite3.Connection:

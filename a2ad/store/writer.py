@@ -10,7 +10,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 import structlog
@@ -27,6 +27,10 @@ Tally: TypeAlias = dict[tuple[str, str, int], int]
 Operation: TypeAlias = Callable[[sqlite3.Connection, Tally], T]
 MAX_GROUP = 512
 CLOSE_SECONDS = 3.0
+#: how long a lock of someone else is waited for; and while it is known that writing fails, in seconds
+BUSY_SECONDS, BUSY_SECONDS_AWAY = 5.0, 0.5
+#: how often it is tried whether writing works again, in seconds
+PROBE_SECONDS = 1.0
 
 log = structlog.get_logger()
 
@@ -79,12 +83,17 @@ class Writer:
         while more:
             group: list[tuple[Operation[Any], asyncio.Future[Any]]] = []
             while more and not (group and (len(group) >= MAX_GROUP or self._queue.empty())):
-                handed = self._queue.get()
+                try:
+                    handed = self._queue.get(timeout=None if self.health.error is None else PROBE_SECONDS)
+                except Empty:
+                    break
                 more = handed is not None
                 group += handed or []
             if group:
                 outcomes = self._commit([operation for operation, _ in group])
                 self._loop.call_soon_threadsafe(_deliver, [future for _, future in group], outcomes)
+            elif more:
+                self._commit([_probe])
         self._connection.close()
 
     def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
@@ -93,7 +102,10 @@ class Writer:
             outcomes = self._transaction(operations)
         except sqlite3.OperationalError as error:
             # locked, full, read-only, not readable: that is no operation's fault, and every one would wait again
-            log.error("store.write_failed", error=str(error), operations=len(operations))  # noqa: TRY400
+            if operations != [_probe]:
+                log.error("store.write_failed", error=str(error), operations=len(operations))  # noqa: TRY400
+            if self.health.error is None:
+                self._wait_for_locks(BUSY_SECONDS_AWAY)  # what is queued has waited as long as this one
             self.health = StoreHealth(str(error), self.health.since or now_ms())
             return [StoreUnavailable(f"The task store could not be written: {error}")] * len(operations)
         except Exception as error:
@@ -103,8 +115,12 @@ class Writer:
             return [outcome for operation in operations for outcome in self._commit([operation])]
         if self.health.error is not None:
             log.info("store.recovered", after_seconds=(now_ms() - (self.health.since or 0)) / 1000)
+            self._wait_for_locks(BUSY_SECONDS)
             self.health = StoreHealth()
         return outcomes
+
+    def _wait_for_locks(self, seconds: float) -> None:
+        self._connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
     def _transaction(self, operations: list[Operation[Any]]) -> list[Any]:
         connection = self._connection
@@ -119,6 +135,11 @@ class Writer:
                 connection.execute("ROLLBACK")
             raise
         return outcomes
+
+
+def _probe(connection: sqlite3.Connection, _tally: Tally) -> None:
+    """Write something: an empty transaction would not notice a full disk."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('probed_at', ?)", (now_ms(),))
 
 
 def _deliver(futures: list[asyncio.Future[Any]], outcomes: list[Any]) -> None:

@@ -295,3 +295,11 @@ def test_where_files_cannot_be_kept_messages_with_files_are_refused_and_others_a
     assert send_file(b"not to be kept", "second")["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
     assert _total(daemon, inbound) == 4
     assert daemon.terminate() == 0
+
+
+def test_it_says_that_it_recovered_where_nobody_calls(daemon: DaemonProcess) -> None:
+    inbound = daemon.create_inbound()
+    with _locked(daemon):
+        assert _refused(_send(daemon, inbound, "locked"))
+    until(lambda: _health(daemon)["status"] == "ok", "it recovers by itself")
+    assert "store.recovered" in daemon.log()
