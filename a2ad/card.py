@@ -22,7 +22,7 @@ class Card(NamedTuple):
     etag: str
 
 
-def build_card(inbound: Inbound, base_url: str, config: Config, host: PluginHost) -> Card:
+async def build_card(inbound: Inbound, base_url: str, config: Config, host: PluginHost) -> Card:
     """`base_url` is scheme and host as clients see them, and perhaps a path before the endpoint's, without a slash at
     the end.
     """
@@ -56,5 +56,5 @@ def build_card(inbound: Inbound, base_url: str, config: Config, host: PluginHost
     if inbound.protected:
         card["securitySchemes"] = {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
         card["securityRequirements"] = [{"schemes": {"bearer": {"list": []}}}]
-    body = orjson.dumps(host.agent_card(card, inbound))
+    body = orjson.dumps(await host.agent_card(card, inbound))
     return Card(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')

@@ -6,8 +6,8 @@ Two listeners may share one daemon, so its life cycle is a context manager of it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -18,7 +18,7 @@ from a2ad.audit import Audit
 from a2ad.builtin import check_store_scheme, load_plugins
 from a2ad.config import Config
 from a2ad.engine import Engine
-from a2ad.errors import StartupError
+from a2ad.errors import StartupError, StoreRefused, StoreUnavailable
 from a2ad.executors.tools import SessionTools
 from a2ad.inbound import InboundRegistry
 from a2ad.outbound import Net, OutboundRegistry
@@ -29,6 +29,7 @@ from a2ad.store.sqlite import open_sqlite
 from a2ad.web.a2a import A2AEndpoint
 from a2ad.web.actions import Actions
 from a2ad.web.control import BASE, ControlApi
+from a2ad.web.guard import route_path
 from a2ad.web.outbound import OutboundActions
 from a2ad.web.peers import Peers
 from a2ad.web.snapshot import Snapshots
@@ -53,7 +54,8 @@ class Daemon:
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """What A2A clients reach, and the control API, where the two share a listener."""
-        if request.path == BASE or request.path.startswith(f"{BASE}/"):
+        path = route_path(request)
+        if path == BASE or path.startswith(f"{BASE}/"):
             return await self.control.handle(request)
         return await self.endpoint.handle(request)
 
@@ -74,7 +76,8 @@ async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIt
         pool.store = store = await _open_store(config, host)
         stack.push_async_callback(store.close)
         inbounds = InboundRegistry(store, host, config.a2a.default_inbound)
-        await inbounds.load()
+        with _store_needed():
+            await inbounds.load()
 
         audit = Audit(store, host)
         engine = Engine(
@@ -92,7 +95,8 @@ async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIt
             net=Net(_own_ports(listen_url, control_url)),
             state_dir=config.state_dir,
         )
-        await outbounds.load()
+        with _store_needed():
+            await outbounds.load()
         stack.push_async_callback(outbounds.close)
         pool.tools = tools = SessionTools(pool=pool, engine=engine, outbounds=outbounds, control_url=control_url)
         peers = Peers()
@@ -123,13 +127,23 @@ async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIt
             card_at=endpoint.card_at,
         )
         daemon = Daemon(config, host, store, engine, inbounds, outbounds, endpoint, control, streams)
-        await engine.start(inbounds)
+        with _store_needed():
+            await engine.start(inbounds)
         streams.start()
         stack.callback(streams.stop)
         outbounds.start()
         retention = asyncio.create_task(keep_retention(engine, config.store.retention_days))
         stack.callback(retention.cancel)
         yield daemon
+
+
+@contextmanager
+def _store_needed() -> Iterator[None]:
+    """What the store cannot give now, the daemon cannot start without."""
+    try:
+        yield
+    except (StoreUnavailable, StoreRefused) as error:
+        raise StartupError(f"the database cannot be used: {error}") from None
 
 
 def _own_ports(listen_url: str, control_url: str) -> dict[int, bool]:

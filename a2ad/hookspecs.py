@@ -56,7 +56,7 @@ class OutboundCall:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened: `name` is `task.state`, `inbound.changed`, `auth.failed` or `control.action`."""
+    """Something that happened: `name` is `task.state`, `inbound.changed`, `auth.failed` … (docs/plugins.md)."""
 
     name: str
     at: str  # RFC 3339, UTC

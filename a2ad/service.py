@@ -17,6 +17,7 @@ import structlog
 from aiohttp import web
 
 from a2ad.config import Address, Config
+from a2ad.config.values import THIS_MACHINE
 from a2ad.daemon import Daemon, start
 from a2ad.errors import ActionFailed, StartupError
 from a2ad.web.server import HttpServer
@@ -81,6 +82,12 @@ def url_of(sock: socket.socket) -> str:
     return f"http://{Address(host, port)}"
 
 
+def reached_at(sock: socket.socket) -> str:
+    """Where it is reached from this machine: also where it listens on every address."""
+    host, port = sock.getsockname()[:2]
+    return f"http://{Address(THIS_MACHINE.get(host, host), port)}"
+
+
 async def serve(config: Config, *, demo: bool, announce: Callable[[str], None]) -> None:
     """Run until SIGTERM or SIGINT. `announce` gets the lines for the one who started it.
 
@@ -91,11 +98,11 @@ async def serve(config: Config, *, demo: bool, announce: Callable[[str], None]) 
     sockets = [bind(config.listen_address())]
     runners: list[web.ServerRunner] = []
     try:
-        listen_url = url_of(sockets[0])
+        listen_url = reached_at(sockets[0])
         if control_address is not None:
             sockets.append(bind(control_address))
         shared = control_address is None
-        async with start(config, listen_url=listen_url, control_url=url_of(sockets[-1])) as daemon:
+        async with start(config, listen_url=listen_url, control_url=reached_at(sockets[-1])) as daemon:
             runners.append(await _listen(daemon.answer if shared else daemon.endpoint.handle, sockets[0]))
             if not shared:
                 runners.append(await _listen(daemon.control.handle, sockets[1]))

@@ -330,7 +330,7 @@ class Lab:
         try:
             await self._kill()
         finally:
-            self.engine._watchdog.stop()
+            self.engine._upkeep.stop()
             await self.store.real.close()  # its thread would keep the whole test run from ending
         for stand in self.desk.stands:
             stand.gate = None

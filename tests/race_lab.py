@@ -139,7 +139,7 @@ class Lab:
                 task.cancel()
             loop().now += 1
             await asyncio.sleep(0)
-        self.engine._watchdog.stop()
+        self.engine._upkeep.stop()
         await self.store.real.close()
         gc.collect()
         self.faults[:] = faults

@@ -67,12 +67,15 @@ class Model:
         self.artifacts: dict[str, dict[str, Any]] = {}
 
     def apply(self, event: dict[str, Any], *, append: bool) -> None:
-        """As a naive client does with an artifactUpdate."""
+        """As the official client does with an artifactUpdate: metadata adds up."""
         artifact_id = event["artifactId"]
         if not append or artifact_id not in self.artifacts:
             self.artifacts[artifact_id] = {"artifactId": artifact_id, "parts": []}
         held = self.artifacts[artifact_id]
+        metadata = {**held.get("metadata", {}), **event.get("metadata", {})}
         held.update({key: value for key, value in event.items() if key != "parts"})
+        if "metadata" in held:
+            held["metadata"] = metadata
         for part in event["parts"]:
             if set(part) == {"text"} and held["parts"] and set(held["parts"][-1]) == {"text"}:
                 held["parts"][-1] = {"text": held["parts"][-1]["text"] + part["text"]}

@@ -242,12 +242,13 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> tuple[Callable[[str], Any], lis
     host = SimpleNamespace(agents={"x": SimpleNamespace(value=lambda _: agent)})
     of_all = pool.SessionPool(host=host, idle_seconds=100)  # type: ignore[arg-type]
     of_all.store = SimpleNamespace(context=no_record)  # type: ignore[assignment]
+    of_all.tools = lambda _: None  # type: ignore[assignment,return-value]
     preset = SimpleNamespace(id="p", agent="x")
 
     def opening(name: str) -> Any:
         return of_all.acquire(
             SimpleNamespace(  # type: ignore[arg-type]
-                task_id=name, inbound_id="i", context_id=name, preset=preset, _workdir=None
+                task_id=name, inbound_id="i", context_id=name, preset=preset, message={}, _workdir=None
             )
         )
 

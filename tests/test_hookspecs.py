@@ -42,7 +42,7 @@ async def test_the_host_calls_every_hook_with_the_arguments_of_its_specification
     host.load([("recorder", plugin)])
     assert [info.state for info in host.plugins] == ["loaded"]
     host.register_commands(click.Group())
-    host.agent_card({}, object())
+    await host.agent_card({}, object())
     await host.startup(object())
     assert await host.inbound_task(DECISION) is None
     assert await host.outbound_call(CALL) is None

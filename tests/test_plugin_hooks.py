@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import click
@@ -14,7 +15,7 @@ from structlog.testing import capture_logs
 
 from a2ad import Artifact, Decision, Deny, Executor, OutboundCall, hookimpl
 from a2ad.config import load
-from a2ad.plugins import PluginHost
+from a2ad.plugins import PluginHost, observers
 
 DECISION = Decision("in", "task", "context", "chat", {"parts": []}, "", "127.0.0.1", "operator")
 CALL = OutboundCall("connection", "tool", "skill", "text", "operator")
@@ -34,7 +35,7 @@ def plugin(**hooks):
 # Cards, events, commands
 
 
-def test_each_plugin_changes_the_card_and_what_went_wrong_is_undone(tmp_path):
+async def test_each_plugin_changes_the_card_and_what_went_wrong_is_undone(tmp_path):
     kept = []
 
     def rename(card):
@@ -63,7 +64,7 @@ def test_each_plugin_changes_the_card_and_what_went_wrong_is_undone(tmp_path):
     host = make_host(tmp_path, builtins=[(hook.__name__, plugin(agent_card=hook)) for hook in hooks])
     card = {"name": "original", "skills": [{"tags": ["chat"]}]}
     with capture_logs() as logs:
-        result = host.agent_card(card, "an inbound")
+        result = await host.agent_card(card, "an inbound")
     assert result == {"name": "renamed", "skills": [{"tags": ["chat", "more"]}], "description": "an inbound"}
     assert card == {"name": "original", "skills": [{"tags": ["chat"]}]}
     assert sorted(entry["plugin"] for entry in logs) == ["exits", "is_async", "no_json", "raises"]
@@ -71,9 +72,9 @@ def test_each_plugin_changes_the_card_and_what_went_wrong_is_undone(tmp_path):
     assert result["name"] == "renamed"
 
 
-def test_a_card_that_no_plugin_changes_is_the_card_itself(tmp_path):
+async def test_a_card_that_no_plugin_changes_is_the_card_itself(tmp_path):
     card = {"name": "original"}
-    assert make_host(tmp_path).agent_card(card, None) is card
+    assert await make_host(tmp_path).agent_card(card, None) is card
 
 
 def test_every_observer_hears_of_an_event_although_others_fail(tmp_path):
@@ -99,8 +100,9 @@ def test_every_observer_hears_of_an_event_although_others_fail(tmp_path):
     assert host.has_observers
     with capture_logs() as logs:
         host.emit("task.state", {"id": "t"})
-    event, nothing = heard
-    assert nothing is None
+        assert host.drain(10)
+    event = next(each for each in heard if each is not None)
+    assert None in heard
     assert (event.name, event.data) == ("task.state", {"id": "t"})
     assert event.at.endswith("Z")
     assert sorted(entry["plugin"] for entry in logs) == ["exits", "is_async", "raises"]
@@ -117,7 +119,42 @@ def test_an_interrupt_that_an_observer_raises_is_its_own_failure(tmp_path, error
     after = plugin(event=lambda: heard.append("told"))
     host = make_host(tmp_path, builtins=[("after", after), ("core", plugin(event=event))])
     host.emit("task.state", {})
+    assert host.drain(10)
     assert heard == ["told"]
+
+
+def test_an_observer_that_hangs_holds_up_nobody_and_is_named(tmp_path):
+    heard, free = [], threading.Event()
+    builtins = [
+        ("hangs", plugin(event=lambda: free.wait(30))),
+        ("hears", plugin(event=lambda event: heard.append(event.data["n"]))),
+    ]
+    host = make_host(tmp_path, builtins=builtins)
+    with capture_logs() as logs:
+        for n in range(observers.WAITING + 5):
+            host.emit("task.state", {"n": n})
+            if n % 1000 == 0:
+                host._observers[0].drain(time.monotonic() + 10)
+        assert not host.drain(0.01)
+    free.set()
+    assert host.drain(10)
+    assert heard == list(range(observers.WAITING + 5))
+    assert {entry["plugin"] for entry in logs} == {"hangs"}
+    assert len([entry for entry in logs if "misses events" in entry["event"]]) == 1
+
+
+async def test_a_card_does_not_wait_for_a_plugin_that_hangs(tmp_path):
+    free = threading.Event()
+    builtins = [
+        ("changes", plugin(agent_card=lambda card: card.update(name="changed"))),
+        ("hangs", plugin(agent_card=lambda: free.wait(30))),
+    ]
+    host = make_host(tmp_path, builtins=builtins)
+    host._gate_seconds = 0.1
+    with capture_logs() as logs:
+        assert await host.agent_card({"name": "original"}, None) == {"name": "changed"}
+    free.set()
+    assert [entry["plugin"] for entry in logs] == ["hangs"]
 
 
 def test_without_observers_an_event_costs_nothing(tmp_path):
@@ -126,18 +163,18 @@ def test_without_observers_an_event_costs_nothing(tmp_path):
     host.emit("task.state", None)
 
 
-def test_tryfirst_is_called_first(tmp_path):
+async def test_tryfirst_is_called_first(tmp_path):
     called = []
 
     @hookimpl(tryfirst=True)
-    def a2ad_event():
+    def a2ad_agent_card():
         called.append("first")
 
-    def event():
+    def agent_card():
         called.append("second")
 
-    builtins = [("a", SimpleNamespace(a2ad_event=a2ad_event)), ("b", plugin(event=event))]
-    make_host(tmp_path, builtins=builtins).emit("task.state", {})
+    builtins = [("a", SimpleNamespace(a2ad_agent_card=a2ad_agent_card)), ("b", plugin(agent_card=agent_card))]
+    await make_host(tmp_path, builtins=builtins).agent_card({}, None)
     assert called == ["first", "second"]
 
 
@@ -350,7 +387,7 @@ def test_a_gate_that_hangs_does_not_keep_the_process_alive(tmp_path):
     script = f"""
 import asyncio
 from a2ad.config import load
-from a2ad.plugins import PluginHost
+from a2ad.plugins import PluginHost, observers
 host = PluginHost(load(environ={{"HOME": "/"}}, flags={flags}).config)
 host.load(())
 print(asyncio.run(host.inbound_task(None)))

@@ -82,6 +82,7 @@ class LimitsConfig:
     queued: int = _key(1000, keys.Whole(0))
     run_seconds: float = _key(3600, keys.Amount(positive=True))
     ask_seconds: float = _key(86400, keys.Amount(positive=True))
+    asking: int = _key(1000, keys.Whole(1))
     subscribers_per_task: int = _key(1000, keys.Whole(1))
     attachments: int = _key(20, keys.Whole(0))
     attachment_bytes: int = _key(10_485_760, keys.Whole(0))

@@ -13,6 +13,8 @@ MASK = "***"
 #: what is in the name of something secret
 SECRET_NAME = re.compile("token|key|secret|password", re.IGNORECASE)
 
+#: where a daemon that listens on every address is reached from this machine
+THIS_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<name>[^\[\]:]+)):(?P<port>[0-9]{1,5})")

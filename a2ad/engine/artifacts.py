@@ -161,7 +161,11 @@ class Artifacts:
             self._heads[artifact_id] = {}
             self._parts[artifact_id] = Parts()
         if head:
-            self._heads[artifact_id].update(head)
+            held = self._heads[artifact_id]
+            if "metadata" in head and "metadata" in held:
+                # as the official client puts the pieces together
+                head = {**head, "metadata": {**_plain(held["metadata"]), **_plain(head["metadata"])}}
+            held.update(head)
         self._parts[artifact_id].add(parts)
 
     def _remember(
@@ -233,6 +237,11 @@ def _head(artifact: Artifact) -> dict[str, Any]:
     if artifact.metadata is not None:
         head["metadata"] = encode_metadata(artifact.metadata)
     return head
+
+
+def _plain(metadata: dict[str, Any] | Fragment) -> dict[str, Any]:
+    plain: dict[str, Any] = metadata if isinstance(metadata, dict) else orjson.loads(orjson.dumps(metadata))
+    return plain
 
 
 def _check_text(value: object, field: str) -> None:

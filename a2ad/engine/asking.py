@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
-from a2ad.engine.schedule import Place
 from a2ad.executor import Text
 from a2ad.model import TaskState
 
@@ -21,15 +21,23 @@ RECHECK_SECONDS = 0.05
 class Asking:
     """The question of one run. It is asked, and then answered, or given up by the run itself."""
 
-    __slots__ = ("_answer", "_engine", "_job", "_run", "since")
+    __slots__ = ("_answer", "_engine", "_held_run", "_job", "since")
 
     def __init__(self, engine: Engine, run: Run) -> None:
         self._engine = engine
-        self._run = run
+        # not to keep each other: what has ended is to leave memory at once, not when the collector comes by
+        self._held_run = ref(run)
         self._answer: asyncio.Future[dict[str, Any]] | None = None
         self._job: asyncio.Task[None] | None = None
         #: since when it waits, by `loop.time()`
         self.since = 0.0
+
+    @property
+    def _run(self) -> Run:
+        run = self._held_run()
+        if run is None:
+            raise RuntimeError("the task does not run any more")
+        return run
 
     @property
     def active(self) -> bool:
@@ -67,6 +75,9 @@ class Asking:
                     await self._work_on(answer)
                 raise
             await self._work_on(answer)
+            if answer.done() and not answer.cancelled():
+                late: dict[str, Any] = answer.result()
+                return late  # it came while the run went back to work, and its sender was told that it is taken
             raise TimeoutError("nobody answered in time")
         finally:
             self._answer = None
@@ -89,16 +100,15 @@ class Asking:
         job.result()
 
     async def _back_to_work(self, answer: asyncio.Future[dict[str, Any]]) -> None:
-        task, ticket = self._run.task, self._run.task.ticket
-        assert ticket is not None
+        task = self._run.task
         while task.continuing or task.ledger.saving is not None:
             await task.ledger.saved()
             await asyncio.sleep(0)
         if task.state.interrupted:
             self._leave_line()
             await self._go_on()
-        elif ticket.place is not Place.RUNNING:
-            await asyncio.wait([answer])  # there is one, and it waits for a slot: so does the run
+        elif not task.state.terminal:
+            await asyncio.wait([answer])  # there is one, and it is on its way, or waits for a slot
 
     async def _answered(self, answer: asyncio.Future[dict[str, Any]], until: float | None) -> bool:
         task, loop = self._run.task, asyncio.get_running_loop()

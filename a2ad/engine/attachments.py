@@ -16,14 +16,22 @@ from a2ad.config import LimitsConfig
 from a2ad.errors import InvalidParams, StoreUnavailable
 from a2ad.executor import Attachment
 
+# RFC 9110, 8.3.1: an executor may put it into a header of its own
+_MEDIA_TYPE = re.compile(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+(\s*;[\x20-\x7e]*)?", re.ASCII)
 _UNSAFE = re.compile(r"[^\w.() -]+")
 
 
 async def keep_attachments(message: Mapping[str, Any], limits: LimitsConfig, state_dir: Path) -> tuple[Attachment, ...]:
     """Store the `raw` parts of a message. Raises `InvalidParams` that names the part which is too much."""
-    raw = [(i, part) for i, part in enumerate(message["parts"]) if "raw" in part]
-    if not raw:
-        return ()
+    violations = attachment_violations(message, limits)
+    if violations:
+        raise InvalidParams(violations)
+    return await kept_attachments(message, state_dir)
+
+
+def attachment_violations(message: Mapping[str, Any], limits: LimitsConfig) -> list[tuple[str, str]]:
+    """What is too much: pairs of a JSON path and a sentence about it."""
+    raw = [(i, part) for i, part in enumerate(message.get("parts", ())) if "raw" in part]
     violations = [
         (f"message.parts[{i}]", f"is one file too many: a message may have {limits.attachments}")
         for i, _ in raw[limits.attachments :]
@@ -33,9 +41,7 @@ async def keep_attachments(message: Mapping[str, Any], limits: LimitsConfig, sta
         for i, part in raw
         if isinstance(part["raw"], bytes) and len(part["raw"]) > limits.attachment_bytes
     ]
-    if violations:
-        raise InvalidParams(violations)
-    return await kept_attachments(message, state_dir)
+    return violations
 
 
 async def kept_attachments(message: Mapping[str, Any], state_dir: Path) -> tuple[Attachment, ...]:
@@ -59,7 +65,9 @@ def _keep(parts: list[Mapping[str, Any]], folder: Path) -> tuple[Attachment, ...
             os.utime(path)  # in use again: `retention` leaves what is fresh alone
         except FileNotFoundError:
             _write(path, data)
-        media_type = part.get("mediaType") or "application/octet-stream"
+        media_type = part.get("mediaType") or ""
+        if not _MEDIA_TYPE.fullmatch(media_type):
+            media_type = "application/octet-stream"
         kept.append(Attachment(safe_name(part.get("filename"), number), media_type, path, len(data), digest))
     return tuple(kept)
 

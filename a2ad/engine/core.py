@@ -23,14 +23,13 @@ from a2ad.engine.schedule import Scheduler
 from a2ad.engine.starter import Starter, Target
 from a2ad.engine.task import LiveTask
 from a2ad.engine.threads import ThreadedGenerator
-from a2ad.engine.watchdog import Watchdog
+from a2ad.engine.upkeep import Upkeep
 from a2ad.errors import Stopping, StoreRefused, StoreUnavailable, TaskNotCancelable, TaskNotFound, UnsupportedOperation
 from a2ad.model import TaskState
 from a2ad.plugins import PluginHost
 from a2ad.schemas.a2a import ListTasksParams, SendMessageParams
 from a2ad.store import Store, StoredTask, TaskRow
 
-TICK_SECONDS = 0.25
 #: how long a run that was told to end at shutdown may still take, in seconds, at most
 STOP_GRACE = 1.0
 STOP_POLL = 0.02
@@ -87,26 +86,28 @@ class Engine:
         self._intake = Intake(self, self._starter)
         self._loading: dict[str, asyncio.Task[LiveTask | None]] = {}
         self._jobs: set[asyncio.Task[Any]] = set()
-        self._ticker: asyncio.Task[None] | None = None
-        self._watchdog = Watchdog(self)
+        self._upkeep = Upkeep(self)
 
     # start and stop
 
     async def start(self, directory: Directory) -> None:
         """Settle what an earlier process left behind: nothing stays WORKING without a run."""
-        self._ticker = asyncio.create_task(self._tick())
-        self._watchdog.start()
+        self._upkeep.start()
         settling = []
         for row in await self.store.unfinished():
             task = await self.load(row.id, hidden=True)
             if task is None:
                 continue
             target = directory.target(row.inbound_id)
-            if target is not None and self._starter.runs_again(task, target):
-                self._starter.recover(task, target)
-            else:
-                text = STOPPED if target is not None else "The task's inbound is not there any more"
-                settling.append(self._halt(task, TaskState.FAILED, text))
+            text = STOPPED if target is not None else "The task's inbound is not there any more"
+            try:
+                if target is not None and self._starter.runs_again(task, target):
+                    self._starter.recover(task, target)
+                    continue
+            except ValueError:  # one task that cannot be read must not keep all the others
+                log.exception("task.unreadable", task_id=row.id)
+                text = "What is stored of the task cannot be read"
+            settling.append(self.halt(task, TaskState.FAILED, text))
         if settling:
             await asyncio.wait(settling, timeout=SETTLE_SECONDS)
 
@@ -127,9 +128,7 @@ class Engine:
         for task in list(self.live.values()):
             self._tell_stopping(task)
         await asyncio.wait([self.spawn(self.behind.finish())], timeout=STOP_GRACE)
-        if self._ticker is not None:
-            self._ticker.cancel()
-        self._watchdog.stop()
+        self._upkeep.stop()
 
     @staticmethod
     async def _until(condition: Callable[[], bool], end: float) -> None:
@@ -140,8 +139,8 @@ class Engine:
     def _halt_at_stop(self, task: LiveTask) -> asyncio.Task[None]:
         assert task.run is not None
         if task.run.asking.active or task.run.executor.can_resume:
-            return self._halt(task, None)
-        return self._halt(task, TaskState.FAILED, STOPPED)
+            return self.halt(task, None)
+        return self.halt(task, TaskState.FAILED, STOPPED)
 
     def _tell_stopping(self, task: LiveTask) -> None:
         task.audience.fail(Stopping())
@@ -221,7 +220,7 @@ class Engine:
             if self.live.get(task.id) is not task and not task.ledger.recorded:
                 raise TaskNotFound
             # one that only lets go of its run, at shutdown or past `ask_seconds`, may be under way: then once more
-            await task.audience.wait_for(task.canceling or self._halt(task, TaskState.CANCELED))
+            await task.audience.wait_for(task.canceling or self.halt(task, TaskState.CANCELED))
         if ended or task.row.state is not TaskState.CANCELED:
             raise TaskNotCancelable
         return task
@@ -318,7 +317,7 @@ class Engine:
         if not step.cancelled() and (error := step.exception()) is not None:
             log.warning("run.abandoned_ended", error=type(error).__name__)
 
-    def _halt(self, task: LiveTask, state: TaskState | None, text: str | None = None) -> asyncio.Task[None]:
+    def halt(self, task: LiveTask, state: TaskState | None, text: str | None = None) -> asyncio.Task[None]:
         """End a task from outside, once: with this state, or (None) leave it as it is recorded."""
         if task.canceling is None:
             task.canceling = asyncio.create_task(self._do_halt(task, state, text))
@@ -365,7 +364,7 @@ class Engine:
         except Exception:
             log.exception("task.not_started", task_id=task.id)
             task.ledger.discard()
-            await asyncio.wait([self._halt(task, TaskState.FAILED, "The task could not be started")])
+            await asyncio.wait([self.halt(task, TaskState.FAILED, "The task could not be started")])
 
     async def end_badly(self, task: LiveTask, text: str) -> None:
         """The store refuses what belongs to the task: without that it is FAILED, or else it is let go of as it is, to
@@ -380,20 +379,3 @@ class Engine:
             task.audience.fail(error)
             task.audience.finish(interrupted=False, failure=error)
             self.live.pop(task.id, None)
-
-    async def _tick(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
-            self._watchdog.beat()
-            now = loop.time()
-            for task in list(self.live.values()):
-                run = task.run
-                if run is None or task.canceling is not None or task.finishing:
-                    self.release(task)
-                elif run.asking.active:
-                    waits = task.state.interrupted and not task.continuing
-                    if waits and now - run.asking.since > self.limits.ask_seconds:
-                        self._halt(task, None)
-                elif now > run.deadline:
-                    self._halt(task, TaskState.FAILED, f"The task ran longer than {self.limits.run_seconds} seconds")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from a2ad.engine.attachments import keep_attachments
+from a2ad.config import LimitsConfig
+from a2ad.engine.attachments import attachment_violations, keep_attachments
 from a2ad.engine.encode import encode_client_message, encode_status, one_line
 from a2ad.engine.frames import Frame, FrameLog, Reader
 from a2ad.engine.schedule import Ticket
-from a2ad.engine.starter import Starter, Target, not_yet
+from a2ad.engine.starter import Starter, Target
 from a2ad.engine.task import FRAME_BLOCK, LiveTask
 from a2ad.errors import (
     InvalidParams,
@@ -80,7 +81,7 @@ class Intake:
         self, target: Target, params: SendMessageParams, *, caller: str, peer: str, stream: bool
     ) -> Accepted:
         engine = self._engine
-        skill = _chosen_skill(target, params.skill)
+        skill = _chosen_skill(target, params, engine.limits)
         executor = engine.host.executors[skill.executor].value
         if engine.stopping:
             raise Stopping
@@ -90,7 +91,7 @@ class Intake:
         context_id = params.context_id or new_id()
         self._check_room(target.id, context_id)
         task_id, message_id = new_id(), params.message_id or new_id()
-        ticket = Ticket(target.id, context_id, not_yet)
+        ticket = Ticket(target.id, context_id)
         has_slot = engine.scheduler.enter(ticket)
         gated = engine.host.has_gates
         state = TaskState.WORKING if has_slot and not gated else TaskState.SUBMITTED
@@ -174,7 +175,7 @@ class Intake:
         row = task.row
         task.continuing = True
         asking = task.run.asking if task.run is not None and task.run.asking.active else None
-        ticket = task.ticket = task.ticket or Ticket(row.inbound_id, row.context_id, not_yet)
+        ticket = task.ticket = task.ticket or Ticket(row.inbound_id, row.context_id)
         ticket.ready = False
         has_slot = engine.scheduler.enter(ticket, front=True)
         message_id = params.message_id or new_id()
@@ -234,7 +235,8 @@ class Intake:
         if task is None or task.row.inbound_id != target.id:
             raise TaskNotFound
         if params.context_id not in {None, task.row.context_id}:
-            raise InvalidParams([("message.contextId", "is not the context of this task")])
+            others = attachment_violations(params.message, engine.limits)
+            raise InvalidParams([("message.contextId", "is not the context of this task"), *others])
         if task.state.terminal:
             raise UnsupportedOperation("The task has ended: send a message without taskId to begin another")
         if not task.settled_now:
@@ -272,12 +274,22 @@ class Intake:
         return reader
 
 
-def _chosen_skill(target: Target, wanted: object) -> Skill:
+def _chosen_skill(target: Target, params: SendMessageParams, limits: LimitsConfig) -> Skill:
     """`metadata.skill`, else `chat`, else the first one. Raises `InvalidParams`."""
+    wanted = params.skill
     if wanted is None:
         return target.skills.get(DEFAULT_SKILL) or next(iter(target.skills.values()))
     skill = target.skills.get(wanted) if isinstance(wanted, str) else None
     if skill is None:
-        declared = ", ".join(target.skills)
-        raise InvalidParams([("message.metadata.skill", f"is not a skill of this agent; it declares: {declared}")])
+        raise InvalidParams(message_violations(target, limits, params.message))
     return skill
+
+
+def message_violations(target: Target, limits: LimitsConfig, message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What is wrong with a message beyond its form: pairs of a JSON path and a sentence about it."""
+    violations = attachment_violations(message, limits)
+    wanted = message.get("metadata", {}).get("skill")
+    if wanted is not None and not message.get("taskId") and not (isinstance(wanted, str) and wanted in target.skills):
+        declared = ", ".join(target.skills)
+        violations.append(("message.metadata.skill", f"is not a skill of this agent; it declares: {declared}"))
+    return violations

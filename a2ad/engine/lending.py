@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from a2ad.engine.core import Engine
     from a2ad.engine.run import Run
+    from a2ad.engine.schedule import Ticket
 
 
 class Lending:
     """The slot of one run. It is lent with the first call, and taken again after the last."""
 
-    __slots__ = ("_calls", "_engine", "_run", "_turn")
+    __slots__ = ("_calls", "_engine", "_turn")
 
-    def __init__(self, engine: Engine, run: Run) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._run = run
         self._calls = 0
         self._turn: asyncio.Future[None] | None = None
 
     @asynccontextmanager
-    async def lent(self) -> AsyncIterator[None]:
-        """For as long as the run waits for something outside."""
-        ticket = self._run.task.ticket
+    async def lent(self, run: Run) -> AsyncIterator[None]:
+        """For as long as the run, whose this is, waits for something outside."""
+        ticket = run.task.ticket
         self._calls += 1
         if ticket is not None and self._calls == 1:
             self._engine.scheduler.lend(ticket)
@@ -34,17 +34,13 @@ class Lending:
             yield
         finally:
             self._calls -= 1
-            if not self._calls and not self._run.stopping:
-                await self._reclaim()
+            if ticket is not None and not self._calls and not run.stopping:
+                await self._reclaim(ticket)
 
-    async def _reclaim(self) -> None:
-        ticket = self._run.task.ticket
-        if ticket is None:
-            return
-        turn = self._turn = asyncio.get_running_loop().create_future()
-        ticket.start = self.let_go
-        if not self._engine.scheduler.reclaim(ticket):
-            await turn
+    async def _reclaim(self, ticket: Ticket) -> None:
+        if not self._engine.scheduler.reclaim(ticket, self.let_go):
+            self._turn = asyncio.get_running_loop().create_future()
+            await self._turn
 
     def let_go(self) -> None:
         """It has its slot again; or it asks now, and needs none."""
@@ -59,5 +55,5 @@ async def lend_slot(engine: Engine, task_id: str | None) -> AsyncIterator[None]:
     if task is None or task.run is None:
         yield
         return
-    async with task.run.lending.lent():
+    async with task.run.lending.lent(task.run):
         yield

@@ -48,6 +48,16 @@ async def list_tasks(store: Store, inbound_id: str, wanted: ListTasksParams) -> 
     return Page([stored_view(task) for task in page.tasks], page.total, token)
 
 
+def page_violations(store: Store, inbound_id: str, wanted: ListTasksParams) -> list[tuple[str, str]]:
+    """What is wrong with the page token: pairs of a JSON path and a sentence about it."""
+    try:
+        if wanted.page_token:
+            _Signer(store.secret, inbound_id, wanted).read(wanted.page_token)
+    except InvalidParams as error:
+        return list(error.violations)
+    return []
+
+
 class _Signer:
     """A token is the place of a page's last task, signed for one inbound and one set of filters."""
 

@@ -48,7 +48,7 @@ class Run:
         self.task = task
         self.executor = executor
         self.asking = Asking(engine, self)
-        self.lending = Lending(engine, self)
+        self.lending = Lending(engine)
         self.stopping = False
         #: `loop.time()` at which it has run too long
         self.deadline = 0.0

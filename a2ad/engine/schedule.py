@@ -20,18 +20,27 @@ class Place(Enum):
     OUT = auto()
 
 
+def not_yet() -> None:
+    """The start of a ticket that has none, yet or any more: it is not ready, so nobody calls it."""
+
+
 class Ticket:
     """A task's place in the line. `start` is called when its turn comes, unless `enter` gave it a slot."""
 
     __slots__ = ("context", "inbound_id", "place", "ready", "start")
 
-    def __init__(self, inbound_id: str, context_id: str, start: Callable[[], None]) -> None:
+    def __init__(self, inbound_id: str, context_id: str, start: Callable[[], None] = not_yet) -> None:
         self.inbound_id = inbound_id
         self.context = (inbound_id, context_id)
         self.start = start
         self.place = Place.OUT
         #: whether it may be started: it is durable, and no gate is deciding about it
         self.ready = False
+
+    def go(self) -> None:
+        """Start it, once; the ticket holds on to nothing of the run then."""
+        start, self.start = self.start, not_yet
+        start()
 
 
 class Scheduler:
@@ -118,13 +127,14 @@ class Scheduler:
         self.dispatch()
         return True
 
-    def reclaim(self, ticket: Ticket) -> bool:
+    def reclaim(self, ticket: Ticket, start: Callable[[], None]) -> bool:
         """Take a slot again. True: it has one, or needs none any more; else `start` is called once it has."""
         if ticket.place is not Place.LENT:
             return True
         if self._has_slot(ticket.inbound_id):
             self._occupy(ticket)
             return True
+        ticket.start = start
         self.queued += 1
         self._wait(ticket, front=True)
         return False
@@ -148,7 +158,7 @@ class Scheduler:
                 self.queued -= 1
                 self._occupy(ticket)
                 progress = True
-                ticket.start()
+                ticket.go()
 
     def _has_slot(self, inbound_id: str) -> bool:
         return (

@@ -51,12 +51,13 @@ class Starter:
         ticket = task.ticket
         assert ticket is not None
         start = self._start_of(task, target, message, attachments, resumed=resumed)
+        if has_slot and not gated:
+            # not queued: the message was recorded together with WORKING, and the run need not record that first
+            start(begin=task.row.queued)
+            return
         ticket.start = partial(start, begin=True)
         if gated:
             self._engine.guard(task, partial(self._decide, task, message, has_slot=has_slot))
-        elif has_slot:
-            # not queued: the message was recorded together with WORKING, and the run need not record that first
-            start(begin=task.row.queued)
         else:
             self._engine.scheduler.set_ready(ticket)
 
@@ -125,7 +126,7 @@ class Starter:
         elif engine.stopping:
             return
         elif has_slot:
-            ticket.start()
+            ticket.go()
         else:
             engine.scheduler.set_ready(ticket)
 
@@ -139,11 +140,11 @@ class Starter:
         return task.row.queued or task.state is TaskState.SUBMITTED or registered.value.can_resume
 
     def recover(self, task: LiveTask, target: Target) -> None:
-        """Let it run: it keeps its place in the order of arrival."""
+        """Let it run: it keeps its place in the order of arrival. Raises `ValueError` where it cannot be read."""
         row, engine = task.row, self._engine
-        task.ticket = Ticket(row.inbound_id, row.context_id, not_yet)
-        engine.scheduler.enter(task.ticket)
         message = next(m for m in map(orjson.loads, reversed(task.history)) if m["role"] == "ROLE_USER")
+        task.ticket = Ticket(row.inbound_id, row.context_id)
+        engine.scheduler.enter(task.ticket)
         submitted = task.state is TaskState.SUBMITTED
         gated = submitted and engine.host.has_gates
         engine.guard(task, partial(self._recover, task, target, message, gated=gated))
@@ -155,7 +156,3 @@ class Starter:
         resumed = task.state is TaskState.WORKING
         has_slot = ticket.place is ticket.place.RUNNING
         self.schedule(task, target, message, attachments, has_slot=has_slot, gated=gated, resumed=resumed)
-
-
-def not_yet() -> None:
-    """The start of a ticket before `Starter.schedule` has set it: the ticket is not ready, so nobody calls it."""

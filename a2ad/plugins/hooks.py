@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ import pluggy
 from a2ad import hookspecs
 from a2ad.hookspecs import Decision, Deny, Event, OutboundCall
 from a2ad.model import as_unicode, now_ms, timestamp
+from a2ad.plugins.observers import Observer
 
 if TYPE_CHECKING:
     import click
@@ -48,6 +50,10 @@ class Hooks:
         # `names`: pluggy's name of a plugin → the name that people know
         self._impls = {hook: tuple(implementations.get(hook, ())) for hook in HOOKS}
         self._names = names
+        self._observers = [
+            Observer(names[impl.plugin_name], partial(self._observe, impl), self._log)
+            for impl in self._impls["a2ad_event"]
+        ]
         #: whether a plugin decides about inbound tasks
         self.has_gates = bool(self._impls["a2ad_inbound_task"])
         #: whether a plugin decides about outbound calls
@@ -60,22 +66,45 @@ class Hooks:
         if not self.has_observers:
             return
         event = Event(name, timestamp(now_ms()), data)
-        for impl in self._impls["a2ad_event"]:
-            with self._logged(impl, "a2ad_event"):
-                self._call_sync(impl, {"event": event})
+        for observer in self._observers:
+            observer.put(event)
 
-    def agent_card(self, card: dict[str, Any], inbound: object) -> dict[str, Any]:
+    def drain(self, seconds: float) -> bool:
+        """Wait until the observers have heard of everything, in all so long at most. False: one has not."""
+        until = time.monotonic() + seconds
+        drained = [observer.drain(until) for observer in self._observers]
+        return all(drained)
+
+    def _observe(self, impl: pluggy.HookImpl, event: Event) -> None:
+        with self._logged(impl, "a2ad_event"):
+            self._call_sync(impl, {"event": event})
+
+    async def agent_card(self, card: dict[str, Any], inbound: object) -> dict[str, Any]:
         """The card as the plugins want it. `card` itself stays as it is.
 
-        What a plugin did is undone where it raised, or left something that is not JSON.
+        What a plugin did is left out where it raised, took longer than `limits.gate_seconds`, or left something that is
+        not JSON.
         """
         for impl in self._impls["a2ad_agent_card"]:
-            with self._logged(impl, "a2ad_agent_card"):
-                # A copy goes in and a copy comes out: a plugin may keep the draft and change it later.
-                draft = orjson.loads(orjson.dumps(card))
-                self._call_sync(impl, {"card": draft, "inbound": inbound})
-                card = orjson.loads(orjson.dumps(draft))
+            task = await self._bounded(self._changed_card(impl, card, inbound))
+            if task.done() and not task.cancelled():
+                card = task.result()
+            else:
+                name = self._names[impl.plugin_name]
+                self._log.error("plugin hook takes too long", plugin=name, hook="a2ad_agent_card")
         return card
+
+    async def _changed_card(self, impl: pluggy.HookImpl, card: dict[str, Any], inbound: object) -> dict[str, Any]:
+        def change() -> dict[str, Any]:
+            # A copy goes in and a copy comes out: a plugin may keep the draft and change it later.
+            draft = orjson.loads(orjson.dumps(card))
+            self._call_sync(impl, {"card": draft, "inbound": inbound})
+            changed: dict[str, Any] = orjson.loads(orjson.dumps(draft))
+            return changed
+
+        with self._logged(impl, "a2ad_agent_card"):
+            card = await _in_thread(change, self._slots[impl])
+        return card  # where something was raised, it is as it was
 
     def register_commands(self, cli: click.Group) -> None:
         """Let the plugins add commands. One that fails, or replaces a command, adds none."""

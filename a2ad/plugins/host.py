@@ -121,6 +121,8 @@ class PluginHost(Hooks):
         self._closed = True
         for task in self._running:
             task.cancel()
+        if self.has_observers:
+            await asyncio.to_thread(self.drain, self._gate_seconds)
         executors = {id(each.value): (name, each) for name, each in self.executors.items()}
         await asyncio.gather(*(self._close(name, each) for name, each in executors.values()))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -25,6 +25,7 @@ from a2ad.schemas.protojson import (
 )
 
 DEFAULT_PAGE, MAX_PAGE = 50, 100
+_FILTERS = frozenset({"contextId", "status", "statusTimestampAfter", "pageToken"})
 #: of one message
 MAX_PARTS = 5000
 _CONTENT = ("text", "raw", "url", "data")
@@ -184,16 +185,15 @@ _list = Fields(
 )
 
 
-def _read(fields: Fields, params: Params, violations: Violations) -> dict[str, Any]:
-    found = fields(params, "", violations)
+def send_message(params: Params, further: Callable[[dict[str, Any]], Violations] | None = None) -> SendMessageParams:
+    """Parameters of SendMessage and SendStreamingMessage. Raises `InvalidParams` with all violations.
+
+    `further` is asked what else is wrong with the message, where something is: as far as it could be read.
+    """
+    violations: Violations = []
+    found = _send(params, "", violations)
     if violations:
-        raise InvalidParams(violations)
-    return found
-
-
-def send_message(params: Params) -> SendMessageParams:
-    """Parameters of SendMessage and SendStreamingMessage. Raises `InvalidParams` with all violations."""
-    found = _read(_send, params, [])
+        raise InvalidParams(violations + (further(found.get("message", {})) if further is not None else []))
     message = found["message"]
     configuration = found.get("configuration", {})
     return SendMessageParams(
@@ -229,15 +229,14 @@ def task_id(params: Params) -> TaskIdParams:
     return TaskIdParams(id=_required_id(_task_id, params)["id"])
 
 
-def list_tasks(params: Params) -> ListTasksParams:
+def list_tasks(params: Params, further: Callable[[ListTasksParams], Violations] | None = None) -> ListTasksParams:
+    """`further` is asked what else is wrong, where something is, but not with the filters."""
     violations: Violations = []
     found = _list(params, "", violations)
     page_size = found.get("pageSize", DEFAULT_PAGE)
     if not 1 <= page_size <= MAX_PAGE and not any(field == "pageSize" for field, _ in violations):
         violations.append(("pageSize", f"must be 1 to {MAX_PAGE}"))
-    if violations:
-        raise InvalidParams(violations)
-    return ListTasksParams(
+    wanted = ListTasksParams(
         context_id=found.get("contextId") or None,
         state=found.get("status") or None,
         page_size=page_size,
@@ -246,3 +245,7 @@ def list_tasks(params: Params) -> ListTasksParams:
         after=found.get("statusTimestampAfter"),
         include_artifacts=found.get("includeArtifacts", False),
     )
+    if violations:
+        filters_read = _FILTERS.isdisjoint(field for field, _ in violations)
+        raise InvalidParams(violations + (further(wanted) if further is not None and filters_read else []))
+    return wanted

@@ -17,6 +17,7 @@ from a2ad.engine import Engine
 from a2ad.inbound import Inbound, InboundRegistry
 from a2ad.plugins import PluginHost
 from a2ad.web import jsonrpc
+from a2ad.web.answers import JSON_HEADERS, Answers
 from a2ad.web.guard import (
     JSON_TYPES,
     LOOPBACK_NAMES,
@@ -27,15 +28,17 @@ from a2ad.web.guard import (
     media_type,
     peer_address,
     read_body,
+    route_path,
     source_address,
 )
 from a2ad.web.methods import PUSH_METHODS, Context, Methods
 from a2ad.web.peers import Peers
 from a2ad.web.sse import Streams
 
-JSON_HEADERS = {hdrs.CONTENT_TYPE: "application/json", "A2A-Version": "1.0"}
 CARD_SUFFIXES = ("/.well-known/agent-card.json", "/agent-card.json")
 WELL_KNOWN = "/.well-known/agent-card.json"
+#: how a body may be coded (aiohttp reads it)
+CODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 #: a body larger than this is read in a thread, so that others need not wait for it, in bytes
 LARGE_BODY = 1 << 17
 #: base URLs for which a card is kept ready, at most
@@ -63,6 +66,7 @@ class A2AEndpoint:
         self._host = host
         self._audit = audit
         self._peers = peers
+        self._answers = Answers()
         self._a2a_dialect = config.a2a.dialect == "a2a"
         self._limiter = RateLimiter(config.limits.requests_per_minute, loopback=config.limits.rate_limit_loopback)
         self._methods = Methods(engine, streams, self.card)
@@ -71,7 +75,7 @@ class A2AEndpoint:
         self._names = {*LOOPBACK_NAMES, *config.server.allowed_hosts, *([public] if public else [])}
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        path = request.path
+        path = route_path(request)
         inbound = self._inbounds.at(path)
         if inbound is not None:
             if request.method == "POST":
@@ -86,7 +90,7 @@ class A2AEndpoint:
             return _plain(404, "There is no agent at this path")
         if request.method not in {"GET", "HEAD"}:
             return _plain(405, "Only GET is answered here", Allow="GET, HEAD")
-        return self._serve_card(request, inbound)
+        return await self._serve_card(request, inbound)
 
     # cards
 
@@ -98,26 +102,26 @@ class A2AEndpoint:
                 return found
         return None
 
-    def _serve_card(self, request: web.BaseRequest, inbound: Inbound) -> web.Response:
-        card = self.card(request, inbound)
+    async def _serve_card(self, request: web.BaseRequest, inbound: Inbound) -> web.Response:
+        card = await self.card(request, inbound)
         headers = {**JSON_HEADERS, hdrs.ETAG: card.etag, hdrs.CACHE_CONTROL: "max-age=60"}
         known = [tag.strip().removeprefix("W/") for tag in request.headers.get(hdrs.IF_NONE_MATCH, "").split(",")]
         if card.etag in known or known == ["*"]:
             return web.Response(status=304, headers=headers)
         return web.Response(body=card.body, headers=headers)
 
-    def card(self, request: web.BaseRequest, inbound: Inbound) -> Card:
+    async def card(self, request: web.BaseRequest, inbound: Inbound) -> Card:
         """The card as this client is to see it."""
-        return self.card_at(self.base_url(request), inbound)
+        return await self.card_at(self.base_url(request), inbound)
 
-    def card_at(self, base_url: str, inbound: Inbound) -> Card:
+    async def card_at(self, base_url: str, inbound: Inbound) -> Card:
         """The card for those who reach the daemon at this URL."""
         key = (inbound, base_url)
         card = self._cards.get(key)
         if card is None:
             if len(self._cards) >= MAX_CARDS:
                 self._cards.clear()
-            card = self._cards[key] = build_card(inbound, base_url, self._config, self._host)
+            card = self._cards[key] = await build_card(inbound, base_url, self._config, self._host)
         return card
 
     def base_url(self, request: web.BaseRequest) -> str:
@@ -159,7 +163,7 @@ class A2AEndpoint:
             answer = await method(context, call.params)
             if isinstance(answer, web.StreamResponse):
                 return answer
-            return web.Response(body=jsonrpc.result(call.id, answer), headers=JSON_HEADERS)
+            return await self._answers.send(request, call.id, answer)
         except errors.ProtocolError as error:
             return self._refuse(call_id, error)
         except jsonrpc.Refused as refused:
@@ -196,6 +200,8 @@ class A2AEndpoint:
         """Keeps a web page from driving an endpoint on the browser's machine (`protocol.md` 2.5)."""
         if media_type(request) not in JSON_TYPES:
             raise errors.UnsupportedMediaType
+        if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() not in CODINGS:
+            raise errors.UnsupportedMediaType("The request's content coding must be gzip, deflate or none")
         if (
             not inbound.protected
             and is_loopback(peer_address(request))
@@ -218,7 +224,9 @@ def _check_version(request: web.BaseRequest) -> None:
     if version is None:
         version = request.query.get("A2A-Version", "")
     version = version.strip()
-    if version not in {"", "1.0"} and not (version.startswith("1.0.") and version[4:].isdecimal()):
+    if version not in {"", "1.0"} and not (
+        version.startswith("1.0.") and version[4:].isascii() and version[4:].isdecimal()
+    ):
         raise errors.VersionNotSupported(f"Only A2A version 1.0 is supported, not {version[:20]!r}")
 
 

@@ -24,7 +24,7 @@ from a2ad.schemas.control import read_action, read_query
 from a2ad.schemas.text import loads
 from a2ad.web.actions import Actions
 from a2ad.web.calls import Performed, stream, until_disconnect, wants_stream
-from a2ad.web.guard import BodyError, control_refusal, media_type, peer_address, read_body
+from a2ad.web.guard import BodyError, control_refusal, media_type, peer_address, read_body, route_path
 from a2ad.web.outbound import OutboundActions
 from a2ad.web.snapshot import Snapshots
 
@@ -52,7 +52,7 @@ class ControlApi:
         host: PluginHost,
         audit: Audit,
         base_url: Callable[[web.BaseRequest], str],
-        card_at: Callable[[str, Inbound], Card],
+        card_at: Callable[[str, Inbound], Awaitable[Card]],
     ) -> None:
         self._config = config
         self._outbound = outbound
@@ -85,7 +85,7 @@ class ControlApi:
         if refusal is not None:
             log.warning("control.refused", source=peer_address(request), path=request.path, reason=refusal)
             return _failed(403, refusal)
-        path = request.path
+        path = route_path(request)
         read = self._reads.get(path.removeprefix(BASE).rstrip("/")) if path.startswith(BASE) else None
         if read is None:
             return _failed(404, f"there is nothing at {request.path}")
@@ -113,7 +113,7 @@ class ControlApi:
         inbound = self._inbounds.get(request.query.get("id", ""))
         if inbound is None:
             return _failed(404, "there is no such inbound server")
-        card = self._card_at(self._base_url(request), inbound)
+        card = await self._card_at(self._base_url(request), inbound)
         return web.Response(body=card.body, headers=HEADERS, content_type="application/json")
 
     async def _read_task(self, request: web.BaseRequest) -> web.Response:

@@ -84,6 +84,14 @@ def host_name(host: str | None) -> str:
     return match["name"].lower()
 
 
+def route_path(request: web.BaseRequest) -> str:
+    """The path that decides who answers. A slash that is written as `%2F` is none: a proxy in front, whose rules keep
+    some paths from the world, sees none either.
+    """
+    raw = request.rel_url.raw_path
+    return raw if "%2f" in raw.lower() else request.path
+
+
 def media_type(request: web.BaseRequest) -> str:
     """The Content-Type without its parameters, in lower case; empty where none was sent."""
     return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()

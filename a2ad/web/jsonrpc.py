@@ -43,21 +43,17 @@ def parse(body: bytes) -> Call:
     if "id" not in request or isinstance(call_id, (bool, dict, list)):
         raise Refused(InvalidRequest("`id` must be a string, a number or null"))
     encoded = one_line(orjson.dumps(call_id))
-    method, params = request.get("method"), request.get("params")
+    method, params = request.get("method"), request.get("params", {})
     problem = None
     if request.get("jsonrpc") != "2.0":
         problem = '`jsonrpc` must be "2.0"'
     elif not isinstance(method, str):
         problem = "`method` must be a string"
-    elif not isinstance(params, (dict, type(None))):
+    elif not isinstance(params, dict):
         problem = "`params` must be an object"
     if problem is not None:
         raise Refused(InvalidRequest(problem), encoded)
-    return Call(encoded, str(method), params or {})
-
-
-def result(call_id: bytes, body: bytes) -> bytes:
-    return b'{"jsonrpc":"2.0","id":' + call_id + b',"result":' + body + b"}"
+    return Call(encoded, str(method), params)
 
 
 def failure(call_id: bytes, error: ProtocolError, *, a2a_dialect: bool) -> bytes:

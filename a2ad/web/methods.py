@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import orjson
@@ -13,6 +14,8 @@ from orjson import Fragment
 
 from a2ad.card import Card
 from a2ad.engine import Accepted, Engine
+from a2ad.engine.intake import message_violations
+from a2ad.engine.pages import page_violations
 from a2ad.errors import ContentTypeNotSupported, InvalidRequest, PushNotificationNotSupported
 from a2ad.inbound import Inbound
 from a2ad.schemas import a2a
@@ -49,7 +52,9 @@ Method: TypeAlias = Callable[[Context, Params], Awaitable[Answer]]
 
 
 class Methods:
-    def __init__(self, engine: Engine, streams: Streams, card: Callable[[web.BaseRequest, Inbound], Card]) -> None:
+    def __init__(
+        self, engine: Engine, streams: Streams, card: Callable[[web.BaseRequest, Inbound], Awaitable[Card]]
+    ) -> None:
         self._engine = engine
         self._streams = streams
         self._card = card
@@ -64,7 +69,7 @@ class Methods:
         }
 
     async def _send(self, context: Context, params: Params) -> bytes:
-        wanted = await _read_message(context, params)
+        wanted = await self._read_message(context, params)
         task = (await self._accept(context, wanted, stream=False)).task
         # hidden, here: a repetition of a message that was sent without `returnImmediately`
         if not wanted.return_immediately or task.row.hidden:
@@ -75,8 +80,14 @@ class Methods:
             return b'{"message":' + task.row.reply + b"}"
         return b'{"task":' + task.view().encode(wanted.history_length) + b"}"
 
+    async def _read_message(self, context: Context, params: Params) -> a2a.SendMessageParams:
+        further = partial(message_violations, context.inbound, self._engine.limits)
+        if context.large:
+            return await asyncio.to_thread(a2a.send_message, params, further)
+        return a2a.send_message(params, further)
+
     async def _send_streaming(self, context: Context, params: Params) -> web.StreamResponse:
-        wanted = await _read_message(context, params)
+        wanted = await self._read_message(context, params)
         _check_accepts_stream(context.request)
         reader = (await self._accept(context, wanted, stream=True)).reader
         assert reader is not None
@@ -99,7 +110,7 @@ class Methods:
         return await self._engine.encoded(wanted.id, context.inbound.id, wanted.history_length)
 
     async def _list(self, context: Context, params: Params) -> bytes:
-        wanted = a2a.list_tasks(params)
+        wanted = a2a.list_tasks(params, partial(page_violations, self._engine.store, context.inbound.id))
         page = await self._engine.list(context.inbound.id, wanted)
         return orjson.dumps(
             {
@@ -128,13 +139,7 @@ class Methods:
         return await self._streams.serve(context.request, context.call_id, reader)
 
     async def _extended_card(self, context: Context, params: Params) -> bytes:  # noqa: ARG002 - it takes none
-        return self._card(context.request, context.inbound).body
-
-
-async def _read_message(context: Context, params: Params) -> a2a.SendMessageParams:
-    if context.large:
-        return await asyncio.to_thread(a2a.send_message, params)
-    return a2a.send_message(params)
+        return (await self._card(context.request, context.inbound)).body
 
 
 def _admits_text(modes: tuple[str, ...]) -> bool:

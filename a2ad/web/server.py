@@ -61,7 +61,8 @@ class Connection(web.RequestHandler):
     def log_exception(self, *args: Any, **kw: Any) -> None:
         """What goes wrong between the requests of a connection: its own text may quote them."""
         error = kw.get("exc_info")
-        log.warning("connection.failed", error=type(error).__name__, at=str(args[0]) if args else "")
+        tell = log.info if isinstance(error, web.RequestPayloadError) else log.warning  # a body that was no gzip
+        tell("connection.failed", error=type(error).__name__, at=str(args[0]) if args else "")
 
 
 @contextmanager

@@ -1,0 +1,55 @@
+"""What is done from time to time: runs that took too long are ended, questions too old or too many are let go of."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from a2ad.engine.watchdog import Watchdog
+from a2ad.model import TaskState
+
+if TYPE_CHECKING:
+    from a2ad.engine.core import Engine
+    from a2ad.engine.task import LiveTask
+
+TICK_SECONDS = 0.25
+
+
+class Upkeep:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._ticker: asyncio.Task[None] | None = None
+        self._watchdog = Watchdog(engine)
+
+    def start(self) -> None:
+        self._ticker = asyncio.create_task(self._tick())
+        self._watchdog.start()
+
+    def stop(self) -> None:
+        if self._ticker is not None:
+            self._ticker.cancel()
+        self._watchdog.stop()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._watchdog.beat()
+            self._look()
+
+    def _look(self) -> None:
+        engine, now = self._engine, asyncio.get_running_loop().time()
+        asking: list[tuple[float, LiveTask]] = []
+        for task in list(engine.live.values()):
+            run = task.run
+            if run is None or task.canceling is not None or task.finishing:
+                engine.release(task)
+            elif run.asking.active:
+                if task.state.interrupted and not task.continuing:
+                    asking.append((run.asking.since, task))
+            elif now > run.deadline:
+                engine.halt(task, TaskState.FAILED, f"The task ran longer than {engine.limits.run_seconds} seconds")
+        asking.sort(key=lambda pair: pair[0])
+        surplus = len(asking) - engine.limits.asking
+        for number, (since, task) in enumerate(asking):
+            if number < surplus or now - since > engine.limits.ask_seconds:
+                engine.halt(task, None)
