@@ -15,11 +15,14 @@ import pytest
 import a2ad
 from a2ad import hookspecs
 from a2ad.cli import COMMANDS
+from a2ad.cli.outbound import outbound
 from a2ad.cli.serve import serve
+from a2ad.schemas.control import ACTIONS
 from tests.daemon import DaemonProcess
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+OUTBOUND = (ROOT / "docs/outbound.md").read_text()
 PLUGINS = (ROOT / "docs/plugins.md").read_text()
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("plugins/*.md")])
 
@@ -114,6 +117,25 @@ def test_the_python_client_of_the_readme_talks_to_the_demo(launch: Launch, tmp_p
     assert lines[0].startswith("task")
     assert "artifact_update hello " in lines
     assert lines[-1] == "task hello from Python"
+
+
+def test_the_commands_of_the_readme_connect_to_an_agent_and_call_it(launch: Launch, tmp_path: Path) -> None:
+    daemon = launch("--demo")
+    (commands,) = blocks(section(README, "Use remote agents as tools"), "sh")
+    script = commands.replace(".venv/bin/a2ad", f"{sys.executable} -m a2ad")
+    environment = {**os.environ, "A2AD_URL": daemon.url}
+    done = subprocess.run(
+        ["sh", "-euc", script.replace("http://127.0.0.1:3080", daemon.url)],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "hello, remote agent"
+    assert daemon.read("")["outbounds"][0]["name"] == "remote"
+
+
+def test_the_page_on_remote_agents_names_commands_and_actions_that_are_there() -> None:
+    assert set(re.findall(r"\ba2ad outbound ([a-z]+)", OUTBOUND)) <= set(outbound.commands)
+    assert set(re.findall(r"\ba2ad ([a-z]+)", OUTBOUND)) <= {*COMMANDS, "connects"}
+    assert set(re.findall(r"`(outbound\.[A-Za-z]+)`", OUTBOUND)) == {name for name in ACTIONS if "outbound." in name}
 
 
 def test_the_readme_shows_the_example_plugin_as_it_is() -> None:

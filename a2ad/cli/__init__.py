@@ -10,7 +10,11 @@ import click
 COMMANDS = {
     "serve": "a2ad.cli.serve:serve",
     "config": "a2ad.cli.config:config",
+    "outbound": "a2ad.cli.outbound:outbound",
+    "call": "a2ad.cli.call:call",
+    "send": "a2ad.cli.send:send",
     "plugins": "a2ad.cli.plugins:plugins",
+    "mcp": "a2ad.cli.mcp:mcp",
 }
 
 

@@ -6,18 +6,17 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import click
 import structlog
 
 from a2ad.builtin import load_plugins
-from a2ad.cli.client import SNAPSHOT, NoDaemon, control_url, get_json, url_option
+from a2ad.cli.client import NoDaemon, control_url, rows, url_option
 from a2ad.cli.options import config_option, load_or_exit
+from a2ad.cli.table import table
 from a2ad.config import Config, load
 from a2ad.errors import ConfigError
 from a2ad.plugins import PluginHost
@@ -41,18 +40,18 @@ def plugins(url: str | None, config_file: Path | None, plugins_dir: tuple[Path, 
     config = load_or_exit(config_file, plugins_dir=plugins_dir).config
     address = control_url(config, url)
     try:
-        rows = _ask(address)
+        found = rows(address, "plugins")
         ignored = "; --plugins-dir is not asked" if plugins_dir else ""
         click.echo(f"a2ad: the plugins of the daemon at {address}{ignored}", err=True)
     except NoDaemon:
         if url:
             raise
         click.echo(f"a2ad: no daemon answered at {address}; this is what it would load", err=True)
-        rows = [plugin.to_json() for plugin in load_quietly(config).plugins]
+        found = [plugin.to_json() for plugin in load_quietly(config).plugins]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        click.echo(json.dumps(found, indent=2))
     else:
-        for line in _table(rows):
+        for line in table(COLUMNS, found):
             click.echo(line)
 
 
@@ -71,14 +70,6 @@ def register_plugin_commands(group: click.Group) -> None:
         host.register_commands(group)
 
 
-def _ask(address: str) -> Sequence[Mapping[str, Any]]:
-    snapshot = get_json(address, SNAPSHOT)
-    rows = snapshot.get("plugins") if isinstance(snapshot, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise NoDaemon(f"no a2ad daemon answered at {address}: its answer lists no plugins")
-    return rows
-
-
 def load_quietly(config: Config) -> PluginHost:
     """What the daemon would load. Its rows say what failed; and nothing that a plugin prints gets into the output."""
     log = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -87,15 +78,3 @@ def load_quietly(config: Config) -> PluginHost:
         with suppress(ConfigError):  # a configured preset's: `a2ad config check` says so
             host.check_presets()
     return host
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    cells = [list(COLUMNS), *([_cell(row.get(column)) for column in COLUMNS] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
-
-
-def _cell(value: object) -> str:
-    # One line of printable characters, whatever a plugin's error says.
-    text = " ".join(str(value or "").split())
-    return "".join(each if each.isprintable() else "?" for each in text) or "-"

@@ -38,9 +38,13 @@ class Lending:
                 await self._reclaim(ticket)
 
     async def _reclaim(self, ticket: Ticket) -> None:
-        if not self._engine.scheduler.reclaim(ticket, self.let_go):
+        if self._turn is None or self._turn.done():
             self._turn = asyncio.get_running_loop().create_future()
-            await self._turn
+        turn = self._turn
+        if self._engine.scheduler.reclaim(ticket, self.let_go):
+            self.let_go()
+        # several calls may wait for it: one of them that is cancelled must not take it from the others
+        await asyncio.shield(turn)
 
     def let_go(self) -> None:
         """It has its slot again; or it asks now, and needs none."""

@@ -27,7 +27,7 @@ def not_yet() -> None:
 class Ticket:
     """A task's place in the line. `start` is called when its turn comes, unless `enter` gave it a slot."""
 
-    __slots__ = ("context", "inbound_id", "place", "ready", "start")
+    __slots__ = ("context", "inbound_id", "lent", "place", "ready", "start")
 
     def __init__(self, inbound_id: str, context_id: str, start: Callable[[], None] = not_yet) -> None:
         self.inbound_id = inbound_id
@@ -36,6 +36,8 @@ class Ticket:
         self.place = Place.OUT
         #: whether it may be started: it is durable, and no gate is deciding about it
         self.ready = False
+        #: it has lent its slot and not got it back
+        self.lent = False
 
     def go(self) -> None:
         """Start it, once; the ticket holds on to nothing of the run then."""
@@ -98,6 +100,7 @@ class Scheduler:
     def leave(self, ticket: Ticket) -> None:
         """Give up the place, whatever it is, and let the next ones move up."""
         place, ticket.place = ticket.place, Place.OUT
+        ticket.lent = False
         if place is Place.OUT:
             return
         line = self._contexts[ticket.context]
@@ -120,10 +123,16 @@ class Scheduler:
         """Let others have the slot while the run waits for a call of its own: it may be one of them that answers it.
         False where it has none.
         """
-        if ticket.place is not Place.RUNNING:
+        if ticket.place is Place.WAITING and ticket.lent:
+            # it was about to take the slot again, and waits for another call now
+            self.queued -= 1
+            self._unwait(ticket)
+        elif ticket.place is Place.RUNNING:
+            self._free(ticket)
+        else:
             return False
-        self._free(ticket)
         ticket.place = Place.LENT
+        ticket.lent = True
         self.dispatch()
         return True
 
@@ -135,6 +144,7 @@ class Scheduler:
             self._occupy(ticket)
             return True
         ticket.start = start
+        ticket.ready = True  # one that got its slot as it entered was never marked so
         self.queued += 1
         self._wait(ticket, front=True)
         return False
@@ -169,6 +179,7 @@ class Scheduler:
 
     def _occupy(self, ticket: Ticket) -> None:
         ticket.place = Place.RUNNING
+        ticket.lent = False
         self.running += 1
         self._by_inbound[ticket.inbound_id] = self._by_inbound.get(ticket.inbound_id, 0) + 1
 

@@ -15,6 +15,9 @@ from a2ad.outbound.text import line
 #: an answer's artifacts, and one body or event of it, in bytes
 ANSWER_BYTES = 8 << 20
 MAX_ARTIFACTS = 10_000
+FAILED = frozenset({TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED})
+#: what a session of this daemon calls its records of tool calls (reference 2.4.1)
+TOOL_CALL = "tool-call-"
 Json: TypeAlias = dict[str, Any]
 
 
@@ -78,10 +81,13 @@ class Answer:
         self.message: list[Json] | None = None
         #: no frame can be missing: nothing was cut, or a snapshot came since
         self.exact = True
+        #: the state may be the one before our message came
+        self.provisional = False
         #: the last thing that came was a whole task, or a direct message
         self.whole = False
         self._history_parts: list[Json] = []
         self._observer = observer
+        self._spoken = False
         self._last_task: bytes = b""
         self._size = 0
 
@@ -90,13 +96,24 @@ class Answer:
         return self.task_id is not None or self.message is not None
 
     @property
+    def asks(self) -> bool:
+        """The task waits for somebody."""
+        return self.state is not None and self.state.interrupted
+
+    @property
+    def failed(self) -> bool:
+        return self.state in FAILED
+
+    @property
     def settled(self) -> bool:
         """There is nothing to wait for: a direct message, or a task that ended or waits for somebody."""
-        return self.message is not None or (self.state is not None and (self.state.terminal or self.state.interrupted))
+        ended = self.state is not None and self.state.terminal
+        return self.message is not None or ended or (self.asks and not self.provisional)
 
     def take_result(self, result: Any) -> bool:
         """The `result` of a stream's frame, or of SendMessage. Raises `RemoteInvalid`."""
         result = _object(result, "the result")
+        self.provisional = False
         self.whole = "task" in result or "message" in result
         if "task" in result:
             return self.take_task(result["task"])
@@ -113,6 +130,7 @@ class Answer:
     def take_task(self, task: Any) -> bool:
         """A whole task: it replaces what is known."""
         task = _object(task, "task")
+        self.provisional = False
         if not self._mine(task, "id"):
             return False
         self.exact = True
@@ -177,17 +195,22 @@ class Answer:
             self._tell(artifact, text_of(parts) if append else None)
 
     def _tell(self, artifact: Artifact, added: str | None) -> None:
-        """Say what is new: of a repetition nothing, of a replacement what goes on from what was said."""
+        """Say what is new: of a repetition nothing, of a replacement what goes on from what was said. A further
+        artifact begins behind an empty line, as in the result.
+        """
+        apart = "\n\n" if self._spoken and not any(artifact.said) else ""
         if added is None:
             text, said = text_of(artifact.parts), "".join(artifact.said)
             added = text.removeprefix(said) if text.startswith(said) else f"\n{text}"
             artifact.said = [text]
         else:
             artifact.said.append(added)
-        self._say(added)
+        if added:
+            self._say(apart + added)
 
     def _say(self, text: str) -> None:
         if text and self._observer is not None:
+            self._spoken = True
             self._observer(Said(text))
 
     def _mine(self, frame: Json, key: str = "taskId") -> bool:
@@ -209,10 +232,15 @@ class Answer:
         return any("raw" in part for parts in (*self.result_parts(), self.status_parts) for part in parts)
 
     def result_parts(self) -> list[list[Json]]:
-        """What was said, once: the artifacts; without any, the closing message; without it, the last one before."""
+        """What was said, once: the artifacts; without any, the closing message; without it, the last one before.
+
+        Records of tool calls are no answer, unless there is nothing else: each daemon of a chain would quote them all.
+        """
         if self.message is not None:
             return [self.message]
-        given = [parts for artifact in self.artifacts.values() if (parts := artifact.parts)]
+        named = {name: parts for name, artifact in self.artifacts.items() if (parts := artifact.parts)}
+        answers = [parts for name, parts in named.items() if not _is_record(name, parts)]
+        given = answers or list(named.values())
         if given or self.state is not TaskState.COMPLETED:
             return given
         closing = self.status_parts or self._history_parts
@@ -222,6 +250,10 @@ class Answer:
 def text_of(parts: list[Json]) -> str:
     """The text parts, as one text."""
     return "".join(part["text"] for part in parts if "text" in part)
+
+
+def _is_record(artifact_id: str, parts: list[Json]) -> bool:
+    return artifact_id.startswith(TOOL_CALL) and all("data" in part for part in parts)
 
 
 def _object(value: Any, what: str) -> Json:

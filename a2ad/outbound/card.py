@@ -176,7 +176,7 @@ async def fetch_card(net: Net, url: str, *, token: str | None = None, known: Fet
                     return await _fetch(net, place, token=token, known=known)
                 except (RemoteRefused, RemoteInvalid) as error:
                     refusal = refusal or error
-                    if isinstance(error, RemoteRefused) and error.status not in {404, 405}:
+                    if isinstance(error, RemoteRefused) and error.status not in {401, 403, 404, 405}:
                         break
     except TimeoutError:
         raise RemoteAway(f"no agent card came from {origin_of(url)} within {CARD_SECONDS:g} s") from None

@@ -87,7 +87,8 @@ class Remote:
             async with asyncio.timeout(patience) as call.deadline:
                 return await asyncio.shield(running)
         except TimeoutError:
-            raise RemoteAway(f"the agent made no progress for {patience:g} s") from None
+            why = f" ({call.trouble})" if call.trouble else ""
+            raise RemoteAway(f"the agent made no progress for {patience:g} s{why}") from None
         finally:
             if not running.done() or (call.answer.task_id is not None and not call.answer.settled):
                 self.spawn(call.abandon(running))
@@ -131,6 +132,8 @@ class _Call:
         self._known = asyncio.Event()
         self._last_event_id: str | None = None
         self._send_params: dict[str, Any] = {"message": message}
+        #: what went wrong last, and is tried again
+        self.trouble = ""
         #: how often there was progress
         self._steps = 0
 
@@ -144,6 +147,7 @@ class _Call:
 
     def _progress(self) -> None:
         self._steps += 1
+        self.trouble = ""
         if self.answer.started:
             self._known.set()
         if self.deadline.when() is not None and not self.deadline.expired():
@@ -173,6 +177,7 @@ class _Call:
         """Wait before the next try; raises the error where there is none."""
         if failures > RETRIES:
             raise error
+        self.trouble = str(error)
         pause = min(LONGEST_PAUSE, PAUSE * 2 ** (failures - 1)) * random.uniform(0.5, 1)  # noqa: S311 - spreads load
         if error.retry_after is not None:
             when = self.deadline.when()
@@ -246,13 +251,15 @@ class _Call:
             if answer.settled:
                 return
             raise
-        except RemoteRefused:
+        except RemoteRefused as error:
             if answer.task_id is None:
                 raise
             # an error within a stream: what became of the task is asked for
             await self._poll()
             if not answer.settled:
                 raise
+            if answer.failed and not answer.status_parts:
+                answer.status_parts = [{"text": str(error)}]  # the task does not say why
             return
         if streamed and not answer.settled:
             answer.exact = not answer.started
@@ -271,13 +278,17 @@ class _Call:
         ) as response:
             await check_status(response)
             if response.content_type == "text/event-stream":
-                await self._read_events(response, call_id)
+                continues = method == "SendStreamingMessage" and "taskId" in self._send_params["message"]
+                await self._read_events(response, call_id, continues=continues)
                 return True
             self._take(read_envelope(await read_bounded(response, ANSWER_BYTES), call_id))
             return False
 
-    async def _read_events(self, response: Response, call_id: int) -> None:
-        """To the stream's end; where the task has settled, no longer than what may still come takes."""
+    async def _read_events(self, response: Response, call_id: int, *, continues: bool) -> None:
+        """To the stream's end; where the task has settled, no longer than what may still come takes.
+
+        `continues`: the first frame may be the task as it was before the message came (the JavaScript SDK wants one).
+        """
         reader = EventReader(ANSWER_BYTES)
         chunks = aiter(response.content.iter_any())
         until: float | None = None
@@ -294,14 +305,18 @@ class _Call:
                 raise RemoteInvalid(f"an event of the stream is larger than {ANSWER_BYTES} bytes") from None
             for event in events:
                 if not chunk and not _is_json(event.data):
-                    return  # half an event
+                    return  # half an event: it was cut
                 self._take(read_envelope(event.data, call_id))
                 self._last_event_id = event.id
+                self.answer.provisional = continues and self.answer.asks
+                continues = False
             if not chunk:
+                self.answer.provisional = False
                 return
-            if until is None and self.answer.settled:
-                state = self.answer.state
-                patience = AFTER_INTERRUPT_SECONDS if state is not None and state.interrupted else AFTER_SECONDS
+            if not self.answer.settled:
+                until = None
+            elif until is None:
+                patience = AFTER_INTERRUPT_SECONDS if self.answer.asks else AFTER_SECONDS
                 until = asyncio.get_running_loop().time() + patience
 
     # the end of a call that nobody waits for

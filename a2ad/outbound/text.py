@@ -13,14 +13,14 @@ MASK = "***"
 NAME, DESCRIPTION, MESSAGE = 200, 1000, 4000
 # C0 and C1 controls but for tab and line breaks; what turns the direction of text; what is not seen at all
 _CONTROLS = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
 )
 _BLANKS = re.compile(r"\s+")
 
 
 def line(text: Any, limit: int) -> str:
     """A text from a card, on one line: data, not to be taken for anything else."""
-    return shortened(_BLANKS.sub(" ", _CONTROLS.sub("", text if isinstance(text, str) else "")).strip(), limit)
+    return shortened(_CONTROLS.sub("", _BLANKS.sub(" ", text if isinstance(text, str) else "")).strip(), limit)
 
 
 def shortened(text: str, limit: int) -> str:

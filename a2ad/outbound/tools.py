@@ -16,7 +16,7 @@ from a2ad.agent import ToolError
 from a2ad.errors import RemoteError, RemoteInvalid, RemoteRefused
 from a2ad.hookspecs import OutboundCall
 from a2ad.model import TaskState, new_id
-from a2ad.outbound.answer import Answer, Observer, Said, Stated
+from a2ad.outbound.answer import FAILED, Answer, Observer, Said, Stated
 from a2ad.outbound.card import RemoteSkill
 from a2ad.outbound.client import Remote
 from a2ad.outbound.connection import Connection
@@ -69,7 +69,7 @@ class CallResult:
 
     @property
     def failed(self) -> bool:
-        return self.state in {TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED}
+        return self.state in FAILED
 
 
 def depth_of(message: Mapping[str, Any]) -> int:
@@ -178,8 +178,12 @@ async def _send(
     try:
         endpoint = await connection.endpoint()
         remote = Remote(registry.net, endpoint, registry.spawn)
-        watched = _masked(observer, mask) if observer is not None else None
-        return await remote.call(message, patience=seconds, observer=watched)
+        if observer is None:
+            return await remote.call(message, patience=seconds)
+        masked = _Masked(observer, mask)
+        answer = await remote.call(message, patience=seconds, observer=masked.observe)
+        masked.end()
+        return answer
     except RemoteError as error:
         text = mask(str(error))
         if (
@@ -195,19 +199,28 @@ async def _send(
         raise type(error)(shortened(text, MESSAGE)) from None
 
 
-def _masked(observer: Observer, mask: Mask) -> Observer:
-    said = StreamMask(mask)
+class _Masked:
+    """Passes on what is observed, without the token: the end of a text waits where a token may have begun."""
 
-    def observe(update: Said | Stated) -> None:
+    def __init__(self, observer: Observer, mask: Mask) -> None:
+        self._observer = observer
+        self._mask = mask
+        self._said = StreamMask(mask)
+
+    def observe(self, update: Said | Stated) -> None:
         if isinstance(update, Said):
-            if text := said.feed(update.text):
-                observer(Said(text))
-            return
-        if (update.state.terminal or update.state.interrupted) and (rest := said.end()):
-            observer(Said(rest))
-        observer(Stated(update.state, mask(update.text)))
+            self._tell(self._said.feed(update.text))
+        else:
+            if update.state.terminal or update.state.interrupted:
+                self.end()
+            self._observer(Stated(update.state, self._mask(update.text)))
 
-    return observe
+    def end(self) -> None:
+        self._tell(self._said.end())
+
+    def _tell(self, text: str) -> None:
+        if text:
+            self._observer(Said(text))
 
 
 def _tell(answer: Answer, state_dir: Path) -> str:
@@ -305,7 +318,7 @@ class ToolBox:
         tool = next((tool for tool in list_tools(self._registry) if tool["name"] == name), None)
         if tool is None:
             raise ToolError(f"there is no tool {line(name, NAME)!r}")
-        prompt, task_id = _arguments(arguments)
+        prompt, task_id = read_arguments(arguments)
         connection = self._registry.need(tool["connection"])
         return for_model(await self.call_skill(connection, tool["skill"], prompt, task_id=task_id))
 
@@ -324,12 +337,13 @@ class ToolBox:
             raise ToolError(str(error)) from None
 
 
-def _arguments(arguments: Any) -> tuple[str, str | None]:
+def read_arguments(arguments: Any) -> tuple[str, str | None]:
+    """The prompt and the taskId of a tool's arguments. Raises `ToolError`."""
     if not isinstance(arguments, Mapping):
         raise ToolError("the arguments must be an object")
     prompt, task_id = arguments.get("prompt"), arguments.get("taskId")
-    if not isinstance(prompt, str) or not prompt or len(prompt) > MAX_PROMPT:
-        raise ToolError("prompt must be a text that is not empty")
+    if not isinstance(prompt, str) or not 0 < len(prompt) <= MAX_PROMPT:
+        raise ToolError(f"prompt must be a text of 1 to {MAX_PROMPT:,} characters")
     if task_id is not None and not isinstance(task_id, str):
         raise ToolError("taskId must be a string")
     return prompt, task_id or None

@@ -139,13 +139,16 @@ class _Discover(_Action):
 
 
 class _Call(_Id):
-    text = _Text(required=True, validate=validate.Length(min=1, max=1_000_000))
+    text = _Text(
+        required=True,
+        validate=validate.Length(1, 1_000_000, error="must not be empty, nor longer than {max} characters"),
+    )
     skill = _Text()
     context_id = _Text(data_key="contextId", validate=_FILLED)
     task_id = _Text(data_key="taskId", validate=_FILLED)
     # who calls, where it is not the operator: an agent's session, or a process that names itself
     session = _Text(validate=_FILLED)
-    caller = _Text(validate=validate.Length(min=1, max=200))
+    caller = _Text(validate=_FILLED)
 
 
 ACTIONS: dict[str, Schema] = {

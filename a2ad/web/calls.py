@@ -43,9 +43,10 @@ async def stream(request: web.BaseRequest, call: Call, *, keepalive_seconds: flo
         ) as response:
             while True:
                 await progress.wake.wait()
+                done = work.done()
                 for update in progress.take():
                     await response.send(orjson.dumps(update).decode(), event="progress")
-                if work.done():
+                if done:
                     break
             _, body = await _outcome(work)
             await response.send(orjson.dumps(body).decode(), event="result")

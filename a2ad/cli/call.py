@@ -1,0 +1,64 @@
+"""`a2ad call`: a message to a remote agent, through the daemon's connection to it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from typing import Any
+
+import click
+
+from a2ad.cli.client import Refused, find_connection, stream
+from a2ad.cli.inputs import daemon_options, text_argument
+from a2ad.cli.terminal import Conversation, exit_on_signals
+
+
+@click.command()
+@click.argument("connection")
+@click.argument("words", metavar="[SKILL] TEXT", nargs=-1, required=True)
+@click.option("--context", "context_id", metavar="ID", help="The remote's conversation; else always the same one.")
+@click.option("--task", "task_id", metavar="ID", help="The remote's task that waits for this answer.")
+@daemon_options
+def call(
+    connection: str, words: tuple[str, ...], context_id: str | None, task_id: str | None, url: str, *, as_json: bool
+) -> None:
+    """Send a text to a connection's remote agent.
+
+    CONNECTION is the connection's id or name, SKILL one of the agent's; a TEXT of `-` is standard input.
+
+    What the agent answers is printed as it comes, its statuses go to stderr. The exit status is 0 where its task
+    completed, 3 where it needs an answer or an authorisation (--task continues it), else 1. Ctrl-C cancels the task.
+
+    \b
+    a2ad call reports summarise "the last week"
+    a2ad call reports --task 0193… "yes, both"
+    """  # noqa: D301 - click's own mark for lines that are to stay as they are
+    if len(words) > 2:
+        raise click.UsageError("give at most a SKILL and one TEXT: put the text in quotes")
+    fields: dict[str, Any] = {"text": text_argument(words[-1])}
+    fields |= {"skill": words[0]} if len(words) == 2 else {}
+    fields |= {key: value for key, value in (("contextId", context_id), ("taskId", task_id)) if value is not None}
+    exit_on_signals()
+    fields["id"] = find_connection(url, connection)["id"]
+    conversation = Conversation(as_json=as_json)
+    try:
+        sys.exit(conversation.finish(_called(url, fields, conversation)))
+    finally:
+        conversation.leave()
+
+
+def _called(url: str, fields: dict[str, Any], conversation: Conversation) -> dict[str, Any]:
+    """The result, after what came before it was told."""
+    result: dict[str, Any] = {}
+    with closing(stream(url, "outbound.call", **fields)) as events:
+        try:
+            for name, data in events:
+                if name == "result":
+                    result = data
+                elif "text" in data:
+                    conversation.say(data["text"])
+                elif "state" in data:
+                    conversation.state(data["state"], data.get("message") or "")
+        except Refused as refused:  # by the daemon, before there was a call
+            result = {**refused.answer, "message": refused.message}
+    return result
