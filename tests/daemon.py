@@ -1,5 +1,6 @@
 """A real daemon, started by its command and talked to over HTTP: what the tests from outside stand on."""
 
+import contextlib
 import json
 import os
 import queue
@@ -76,7 +77,9 @@ class DaemonProcess:
             line = self.next_line()
             if line.startswith(start):
                 return line.removeprefix(start)
-            if line == "" and self.process.poll() is not None:
+            if line == "":  # the end of its output: it is about to be gone
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(5)
                 raise AssertionError(f"the daemon did not start (status {self.process.returncode}):\n{self.log()}")
 
     def next_line(self) -> str:

@@ -12,6 +12,7 @@ import pytest
 from a2ad.errors import RemoteAway, RemoteError, RemoteInvalid, RemoteRefused
 from a2ad.outbound.card import _check_interface, fetch_card, parse_card
 from a2ad.outbound.net import Net
+from a2ad.outbound.text import Mask
 from tests.remote import Exchange, Remote, Script, agent_card, http
 
 
@@ -139,14 +140,14 @@ async def test_a_card_is_looked_for_where_agents_keep_it_and_nowhere_else(net: N
     with pytest.raises(RemoteInvalid):  # what the address itself said
         await fetch_card(net, f"{remote.url}{places[0]}")
     assert [asked.target for asked in remote.requests] == places * 2
-    for status_code in (401, 403, 410):
+    for status_code in (401, 403, 410):  # what asks for a token may be the endpoint: its card need not
         remote.on("GET", http(status_code))
         with pytest.raises(RemoteRefused, match=str(status_code)):
             await fetch_card(net, f"{remote.url}/agents/a")
     remote.on("GET", http(404))
     with pytest.raises(RemoteRefused, match="404"):
         await fetch_card(net, remote.card_url)
-    assert len(remote.requests) == 6 + 3 + 1
+    assert len(remote.requests) == 6 + 3 + 3 + 1 + 1
 
 
 async def test_a_card_has_a_largest_size_also_where_it_is_packed_or_has_no_end(net: Net, remote: Remote) -> None:
@@ -186,7 +187,7 @@ async def test_who_comes_from_the_open_internet_leads_to_no_private_address(
     with pytest.raises(RemoteRefused):
         async with net.request("POST", f"http://{host}:{remote.port}/rpc", headers={}, body=b"{}", public_only=True):
             pass
-    card = parse_card(json.dumps(agent_card(f"http://{host}:{remote.port}/rpc")).encode())
+    card = parse_card(json.dumps(agent_card(f"http://{host}:{remote.port}/rpc")).encode(), Mask([]))
     with pytest.raises(RemoteRefused):
         await _check_interface(card, "https://agents.example/card.json", public=True)
     assert remote.requests == []
@@ -199,7 +200,7 @@ async def test_a_host_that_there_cannot_be_is_an_error(net: Net, host: str) -> N
     with pytest.raises(RemoteError):
         await fetch_card(net, f"http://{host}/agent-card.json")
     with suppress(RemoteError):
-        card = parse_card(json.dumps(agent_card(f"http://{host}/rpc")).encode())
+        card = parse_card(json.dumps(agent_card(f"http://{host}/rpc")).encode(), Mask([]))
         await _check_interface(card, "https://agents.example/card.json", public=True)
 
 

@@ -105,7 +105,7 @@ def test_what_cannot_become_a_token_is_shown_at_once() -> None:
 
 
 def test_a_line_from_a_card_is_one_line_without_what_is_not_seen() -> None:
-    assert line("a\x1b[31m\u202eb\u200b\r\n\tc\u2066\x85d\ufeff", 100) == "a[31mb cd"
+    assert line("a\x1b[31m\u202eb\u200b\r\n\tc\u2066\x85d\ufeff", 100) == "a[31mb c d"
     assert line(17, 10) == ""
     assert len(line("x" * 10_000, 1000)) == 1000
 
@@ -141,7 +141,7 @@ def test_what_is_said_in_any_order_and_twice_is_told_once(first: bool, final: bo
         found, seen = taken(*([snapshot("SUBMITTED")] if first else []), *order)
         assert found.state is TaskState.COMPLETED, order
         assert sorted(texts(found)) == ["alpha", "beta"], order
-        assert sorted(said_of(seen)) == ["alpha", "beta"], order
+        assert sorted(map(str.strip, said_of(seen))) == ["alpha", "beta"], order
 
 
 def test_pieces_of_a_stream_are_one_text_also_where_the_task_keeps_them_apart() -> None:
@@ -278,7 +278,7 @@ def test_whatever_card_comes_is_taken_or_refused(card: dict[str, Any], usable: b
         {**card, "name": "x", "supportedInterfaces": agent_card("http://x/")["supportedInterfaces"]} if usable else card
     )
     try:
-        found = parse_card(json.dumps(whole).encode())
+        found = parse_card(json.dumps(whole).encode(), Mask([]))
     except RemoteError:
         return
     assert found.endpoint.startswith("http://")

@@ -162,9 +162,9 @@ class Answer:
     def _take_status(self, status: Any) -> bool:
         status = _object(status, "status")
         state = status.get("state")
-        found = STATE_NUMBERS.get(state) if isinstance(state, int) else None
+        found = STATE_NUMBERS.get(state) if type(state) is int else None
         try:
-            self.state = found or TaskState(state)
+            self.state = found or TaskState(state if isinstance(state, str) else "")
         except ValueError:
             raise RemoteInvalid(f"the task is in a state that is not known: {line(str(state), 100)!r}") from None
         message = status.get("message")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+import orjson
+from yarl import URL
 
 from a2ad.errors import ParseError, RemoteAway, RemoteError, RemoteInvalid, RemoteRefused
 from a2ad.outbound.net import Net, is_public, origin_of, read_bounded, retry_after
@@ -48,22 +51,6 @@ class RemoteCard:
     #: those of its extensions that this daemon supports
     extensions: tuple[str, ...]
 
-    def masked(self, mask: Mask) -> RemoteCard:
-        """Without the token, wherever the remote put it. Raises `RemoteInvalid` where nothing could be called then."""
-        if mask(self.endpoint) != self.endpoint or mask(self.tenant) != self.tenant:
-            raise RemoteInvalid("the agent card has the token in its interface")
-        return replace(
-            self,
-            name=mask(self.name),
-            description=mask(self.description),
-            version=mask(self.version),
-            skills=tuple(
-                RemoteSkill(skill.id, mask(skill.name), mask(skill.description))
-                for skill in self.skills
-                if mask(skill.id) == skill.id
-            ),
-        )
-
     def preview(self) -> dict[str, Any]:
         """As `outbound.discover` shows it (`protocol.md` 7)."""
         return {
@@ -89,8 +76,10 @@ class FetchedCard:
     public: bool
 
 
-def parse_card(body: bytes) -> RemoteCard:
-    """Raises `RemoteInvalid` for what is no card, `RemoteRefused` for one that this daemon cannot talk to."""
+def parse_card(body: bytes, mask: Mask) -> RemoteCard:
+    """The card, without the token, wherever the remote put it. Raises `RemoteInvalid` for what is no card,
+    `RemoteRefused` for one that this daemon cannot talk to.
+    """
     try:
         card = loads(body)
         check_depth(card)
@@ -103,11 +92,13 @@ def parse_card(body: bytes) -> RemoteCard:
     extensions = _extensions(capabilities.get("extensions"))
     interface = _interface(card)
     tenant = interface.get("tenant")
+    if any(mask(each) != each for each in (interface["url"], tenant) if isinstance(each, str)):
+        raise RemoteInvalid("the agent card has the token in its interface")
     return RemoteCard(
-        name=line(card["name"], NAME),
-        description=line(card.get("description"), DESCRIPTION),
-        version=line(card.get("version"), NAME),
-        skills=_skills(card.get("skills")),
+        name=line(card["name"], NAME, mask),
+        description=line(card.get("description"), DESCRIPTION, mask),
+        version=line(card.get("version"), NAME, mask),
+        skills=_skills(card.get("skills"), mask),
         streaming=capabilities.get("streaming") is True,
         endpoint=interface["url"],
         protocol_version=interface["protocolVersion"],
@@ -148,14 +139,16 @@ def _interface(card: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _skills(declared: Any) -> tuple[RemoteSkill, ...]:
+def _skills(declared: Any, mask: Mask) -> tuple[RemoteSkill, ...]:
     skills: dict[str, RemoteSkill] = {}
     for each in declared if isinstance(declared, list) else []:
         if not isinstance(each, dict) or not isinstance(each.get("id"), str) or len(each["id"]) > 1000:
             continue
         skill_id = each["id"]
-        name = line(each.get("name"), NAME) or line(skill_id, NAME)
-        skills.setdefault(skill_id, RemoteSkill(skill_id, name, line(each.get("description"), DESCRIPTION)))
+        if mask(skill_id) != skill_id:
+            continue
+        name = line(each.get("name"), NAME, mask) or line(skill_id, NAME)
+        skills.setdefault(skill_id, RemoteSkill(skill_id, name, line(each.get("description"), DESCRIPTION, mask)))
         if len(skills) >= MAX_SKILLS:
             break
     return tuple(skills.values())
@@ -212,14 +205,16 @@ async def _fetch(net: Net, url: str, *, token: str | None, known: FetchedCard | 
             )
         body = await read_bounded(response, CARD_BYTES)
         etag = response.headers.get("ETag", "")[:1000]
-    card = parse_card(body).masked(Mask([token or ""]))
+    mask = Mask([token or ""])
+    card = parse_card(body, mask)
+    body = mask(orjson.dumps(orjson.loads(body)).decode()).encode()  # spelt in one way: so no other hides the token
     await _check_interface(card, url, public=public)
     return FetchedCard(card, body, url, etag, fresh, public)
 
 
 async def _check_interface(card: RemoteCard, url: str, *, public: bool) -> None:
     """A card of the open internet must not lead into a private network. Names are looked at again at every call."""
-    host = urlsplit(card.endpoint).hostname or ""
+    host = URL(card.endpoint).raw_host or ""
     if not public or origin_of(card.endpoint) == origin_of(url):
         return
     parts = urlsplit(card.endpoint)

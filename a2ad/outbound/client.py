@@ -6,20 +6,19 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from itertools import count
 from typing import Any
 
 import orjson
 import structlog
 
-from a2ad.errors import ParseError, RemoteAway, RemoteError, RemoteInvalid, RemoteRefused
+from a2ad.errors import RemoteAway, RemoteError, RemoteInvalid, RemoteRefused
 from a2ad.outbound.answer import ANSWER_BYTES, Answer, Observer
 from a2ad.outbound.card import FetchedCard
-from a2ad.outbound.net import REFUSAL_BYTES, Net, Response, origin_of, read_bounded, retry_after
+from a2ad.outbound.envelope import check_status, is_json, read_envelope
+from a2ad.outbound.net import Net, Response, origin_of, read_bounded
 from a2ad.outbound.sse import EventReader, EventTooLarge
 from a2ad.outbound.text import MESSAGE, Mask, line
-from a2ad.schemas.text import check_depth, loads
 
 #: how often something is tried again
 RETRIES = 5
@@ -304,7 +303,7 @@ class _Call:
             except EventTooLarge:
                 raise RemoteInvalid(f"an event of the stream is larger than {ANSWER_BYTES} bytes") from None
             for event in events:
-                if not chunk and not _is_json(event.data):
+                if not chunk and not is_json(event.data):
                     return  # half an event: it was cut
                 self._take(read_envelope(event.data, call_id))
                 self._last_event_id = event.id
@@ -340,54 +339,3 @@ class _Call:
             running.cancel()
             if running.done() and not running.cancelled():
                 running.exception()  # it was told already, or nobody waits for it
-
-
-async def check_status(response: Response) -> None:
-    """Raises `RemoteAway` for 429 and 5xx, `RemoteRefused` for everything else that is no success."""
-    status = response.status
-    if 200 <= status < 300:
-        return
-    origin = origin_of(str(response.url))
-    if status == 429 or status >= 500:
-        raise RemoteAway(f"{origin} answers HTTP {status}", retry_after=retry_after(response))
-    body = (await response.content.read(REFUSAL_BYTES)).strip()
-    try:
-        answer = orjson.loads(body)
-        said = answer["error"]["message"] if isinstance(answer["error"], dict) else answer["error"]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        said = ""
-    words = f": {line(said, MESSAGE)}" if isinstance(said, str) and said else ""
-    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
-    raise RemoteRefused(f"{origin} refuses with HTTP {status} {phrase}".rstrip() + words, status=status)
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return False
-    return True
-
-
-def read_envelope(body: bytes, call_id: int) -> Any:
-    """The `result` of a JSON-RPC response. Raises `RemoteRefused` for its error, `RemoteInvalid` for anything else."""
-    try:
-        envelope = loads(body)
-        check_depth(envelope)
-    except ParseError as error:
-        raise RemoteInvalid(f"the agent's answer is not valid JSON ({error})") from None
-    if not isinstance(envelope, dict) or ("result" in envelope) == ("error" in envelope):
-        raise RemoteInvalid("the agent's answer is no JSON-RPC response")
-    refusal = envelope.get("error")
-    # some write the number as a string
-    if str(envelope.get("id")) != str(call_id) and not ("error" in envelope and envelope.get("id") is None):
-        raise RemoteInvalid("the agent's answer is one to another request")
-    if "result" in envelope:
-        return envelope["result"]
-    if not isinstance(refusal, dict):
-        raise RemoteInvalid("the agent's error is no JSON-RPC error")
-    said, details = refusal.get("message"), refusal.get("data")
-    reasons = [each.get("reason") for each in details if isinstance(each, dict)] if isinstance(details, list) else []
-    reason = next((each for each in reasons if isinstance(each, str)), "")
-    text = line(said, MESSAGE) if isinstance(said, str) and said else "no reason given"
-    raise RemoteRefused(f"{text} ({line(str(refusal.get('code')), 40)})", reason=reason)

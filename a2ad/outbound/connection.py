@@ -177,6 +177,6 @@ def _kept(record: OutboundRecord, mask: Mask) -> RemoteCard | None:
     if record.card is None:
         return None
     try:
-        return parse_card(record.card).masked(mask)
+        return parse_card(record.card, mask)
     except RemoteError:
         return None

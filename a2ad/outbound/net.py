@@ -38,10 +38,12 @@ def origin_of(url: str) -> str:
     """Scheme, host and port, as `https://agents.example:443`. Raises `RemoteRefused` for what is no web URL."""
     try:
         parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+        port = parts.port if parts.port is not None else {"http": 80, "https": 443}[parts.scheme]
         if not parts.hostname or "@" in parts.netloc or any(letter <= " " or letter == "\x7f" for letter in url):
             raise ValueError
         URL(url)
+        if ":" not in parts.hostname:
+            parts.hostname.encode("idna")  # as the resolver will
     except (ValueError, KeyError):
         raise RemoteRefused(f"{url[:200]!r} is not an absolute http or https URL") from None
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
@@ -134,8 +136,8 @@ class Net:
         raise RemoteRefused(f"{origin} redirects in a circle")
 
     def _check(self, url: str, *, public_only: bool) -> None:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        parts = URL(url)  # as the client reads it
+        host, port = parts.raw_host or "", parts.port or 0
         whole = self._own_ports.get(port)
         if whole is not None and _is_this_machine(host) and (whole or _below_control(parts.path)):
             raise RemoteRefused("the daemon's own control API is no remote agent")
@@ -162,7 +164,10 @@ def _below_control(path: str) -> bool:
 
 
 def _redirected(response: aiohttp.ClientResponse, method: str, origin: str) -> str:
-    target = str(response.url.join(URL(response.headers.get(hdrs.LOCATION, ""), encoded=True)))
+    try:
+        target = str(response.url.join(URL(response.headers.get(hdrs.LOCATION, ""), encoded=True)))
+    except ValueError:
+        raise RemoteRefused(f"{origin} redirects to what is no address") from None
     if origin_of(target) != origin:
         raise RemoteRefused(f"{origin} redirects to another origin, which is not followed")
     if method != hdrs.METH_GET and response.status not in {307, 308}:
@@ -189,7 +194,7 @@ def retry_after(response: aiohttp.ClientResponse) -> float | None:
         return float(value[:9])
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())

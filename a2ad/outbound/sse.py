@@ -13,6 +13,10 @@ class ServerEvent:
     id: str | None
 
 
+#: of data, in one event
+MAX_LINES = 100_000
+
+
 class EventTooLarge(Exception):
     """An event, or a line of one, is larger than it may be."""
 
@@ -32,7 +36,9 @@ class EventReader:
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """The events that are complete with this chunk. Raises `EventTooLarge`."""
         events: list[ServerEvent] = []
-        if self._after_cr and chunk:
+        if not chunk:
+            return events
+        if self._after_cr:
             chunk = chunk.removeprefix(b"\n")
             self._after_cr = False
         # the common case, a line that ends in LF, is searched for by the interpreter's own C
@@ -69,7 +75,7 @@ class EventReader:
         if name == b"data":
             self._data.append(value)
             self._size += len(value) + 1
-            if self._size > self._limit:
+            if self._size > self._limit or len(self._data) > MAX_LINES:
                 raise EventTooLarge
         elif name == b"id" and b"\0" not in value:
             self.last_id = value.decode(errors="replace")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
@@ -18,9 +18,11 @@ _CONTROLS = re.compile(
 _BLANKS = re.compile(r"\s+")
 
 
-def line(text: Any, limit: int) -> str:
-    """A text from a card, on one line: data, not to be taken for anything else."""
-    return shortened(_CONTROLS.sub("", _BLANKS.sub(" ", text if isinstance(text, str) else "")).strip(), limit)
+def line(text: Any, limit: int, mask: Callable[[str], str] = str) -> str:
+    """A text from a card, on one line: data, not to be taken for anything else. It is masked before it is cut off: a
+    token must not show in part.
+    """
+    return shortened(mask(_CONTROLS.sub("", _BLANKS.sub(" ", text if isinstance(text, str) else "")).strip()), limit)
 
 
 def shortened(text: str, limit: int) -> str:
@@ -46,11 +48,12 @@ class Mask:
 
     def held(self, text: str) -> int:
         """How much of the end of a text may be the beginning of a token, in characters."""
-        for word in self._words:
-            for length in range(min(len(word) - 1, len(text)), 0, -1):
-                if text.endswith(word[:length]):
-                    return length
-        return 0
+        return max((_held(word, text) for word in self._words), default=0)
+
+
+def _held(word: str, text: str) -> int:
+    lengths = range(min(len(word) - 1, len(text)), 0, -1)
+    return next((length for length in lengths if text.endswith(word[:length])), 0)
 
 
 class StreamMask:

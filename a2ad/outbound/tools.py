@@ -227,7 +227,8 @@ def _tell(answer: Answer, state_dir: Path) -> str:
     """The answer as text. Files are stored, and named in it."""
     groups = [_told(parts, state_dir) for parts in answer.result_parts()]
     if answer.state is not None and answer.state is not TaskState.COMPLETED:
-        groups.append(_told(answer.status_parts, state_dir))
+        words = _told(answer.status_parts, state_dir)
+        groups += [words] if words not in groups else []
     return "\n\n".join(group for group in groups if group)
 
 
