@@ -21,7 +21,8 @@ from a2ad.engine import Engine
 from a2ad.errors import StartupError, StoreRefused, StoreUnavailable
 from a2ad.executors.tools import SessionTools
 from a2ad.inbound import InboundRegistry
-from a2ad.outbound import Net, OutboundRegistry
+from a2ad.outbound.net import Net
+from a2ad.outbound.registry import OutboundRegistry
 from a2ad.plugins import PluginHost
 from a2ad.retention import keep_retention
 from a2ad.store import Store, StoreSettings

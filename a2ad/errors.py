@@ -236,10 +236,12 @@ class RemoteRefused(RemoteError):
 class RemoteAway(RemoteError):
     """The remote could not be reached, broke off, or is too busy: HTTP 429 or 5xx. It may be tried again."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, retry_after: float | None = None, unsent: bool = False) -> None:
         super().__init__(message)
         #: seconds that the remote asked to wait
         self.retry_after = retry_after
+        #: nothing of the request has left
+        self.unsent = unsent
 
 
 class RemoteInvalid(RemoteError):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from a2ad.config.values import CONTROL_PATH, PANEL_PATH
 from a2ad.credentials import is_token, read_secret
 from a2ad.errors import ActionFailed
 from a2ad.executor import Preset, Skill
@@ -18,7 +19,7 @@ from a2ad.model import now_ms
 from a2ad.plugins import PluginHost
 from a2ad.store import ANONYMOUS, TOKEN, InboundRecord, Store
 
-RESERVED = ("/a2a/api", "/a2a/panel", "/.well-known")
+RESERVED = (CONTROL_PATH, PANEL_PATH, "/.well-known")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 _SALT = 16
 

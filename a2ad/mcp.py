@@ -32,13 +32,12 @@ from mcp.types import (
 
 from a2ad import __version__
 from a2ad.agent import ToolError
+from a2ad.config.values import CONTROL_PATH
 from a2ad.model import TaskState
-from a2ad.outbound import CallResult, for_model
+from a2ad.outbound.contract import CallResult, for_model, read_arguments
 from a2ad.outbound.sse import EventReader, EventTooLarge
 from a2ad.outbound.text import DESCRIPTION, MESSAGE, line
-from a2ad.outbound.tools import read_arguments
 
-BASE = "/a2a/api"
 #: for a connection to the daemon, and for the list of its tools, in seconds
 CONNECT_SECONDS, LIST_SECONDS = 10.0, 30.0
 #: one event of a call, in bytes: an answer, with everything escaped that JSON can escape
@@ -76,7 +75,9 @@ class Daemon:
         """The tools that there are now: `{name, title, description, schema, connection, skill}`."""
         timeout = aiohttp.ClientTimeout(total=LIST_SECONDS, sock_connect=CONNECT_SECONDS)
         with self._named():
-            async with self._http.get(f"{self.url}{BASE}/tools", timeout=timeout, allow_redirects=False) as response:
+            async with self._http.get(
+                f"{self.url}{CONTROL_PATH}/tools", timeout=timeout, allow_redirects=False
+            ) as response:
                 rows = self._read(response, await response.read())
         if not isinstance(rows, list):
             raise self._stranger(response)
@@ -95,7 +96,9 @@ class Daemon:
         body |= {**self._caller, **({"taskId": task_id} if task_id is not None else {})}
         accept = {"Accept": "text/event-stream"}
         with self._named():
-            async with self._http.post(self.url + BASE, json=body, headers=accept, allow_redirects=False) as response:
+            async with self._http.post(
+                self.url + CONTROL_PATH, json=body, headers=accept, allow_redirects=False
+            ) as response:
                 if response.content_type != "text/event-stream":
                     return self._result(response, self._read(response, await response.read()))
                 reader = EventReader(CALL_BYTES)
@@ -113,7 +116,9 @@ class Daemon:
         """Something happens whenever the daemon may have other tools, and at once; it ends when the daemon stops."""
         reader = EventReader(CHANGE_BYTES)
         with self._named():
-            async with self._http.get(f"{self.url}{BASE}/events?taskLimit=1", allow_redirects=False) as response:
+            async with self._http.get(
+                f"{self.url}{CONTROL_PATH}/events?taskLimit=1", allow_redirects=False
+            ) as response:
                 if response.content_type != "text/event-stream":
                     raise self._stranger(response)
                 async for chunk in response.content.iter_any():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -49,6 +50,18 @@ TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.AUTH_REQUIRED: frozenset({TaskState.WORKING}) | TERMINAL,
     **{state: frozenset() for state in TERMINAL},
 }
+
+
+#: in a message's metadata: how many daemons it has come through
+DEPTH = "a2ad/depth"
+
+
+def depth_of(message: Mapping[str, Any]) -> int:
+    """How many daemons a message came through, 0 where it does not say."""
+    depth = (message.get("metadata") or {}).get(DEPTH)
+    if isinstance(depth, float) and depth.is_integer():
+        depth = int(depth)
+    return depth if type(depth) is int and depth > 0 else 0
 
 
 def now_ms() -> int:

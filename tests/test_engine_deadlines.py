@@ -129,21 +129,6 @@ async def test_without_a_free_slot_an_answer_at_the_deadline_waits_for_one_and_i
 
 
 @race()
-async def test_a_late_answer_goes_to_the_question_that_it_was_taken_for(lab: Lab) -> None:
-    """And not to the one that the executor asks next."""
-    for moment in MOMENTS:
-        told: list[str] = []
-        lab.scripts["a"] = asks_until(told, questions=2)
-        task = await lab.begin()
-        sent = answer_at(lab, task, moment)
-        await lab.advance(4)
-        first = "red" if was_taken(sent) and told[0] == "red" else "timeout"
-        assert told[0] == first
-        assert told.count("red") == was_taken(sent), moment
-        await lab.ended(task, "COMPLETED")
-
-
-@race()
 async def test_of_two_answers_at_the_deadline_one_is_taken_at_most(lab: Lab) -> None:
     for moment in MOMENTS:
         told: list[str] = []

@@ -15,14 +15,13 @@ import click
 
 from a2ad.cli.terminal import Failure
 from a2ad.config import Config
-from a2ad.config.values import THIS_MACHINE, parse_base_url
+from a2ad.config.values import CONTROL_PATH, THIS_MACHINE, parse_base_url
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 TIMEOUT = 10  # seconds
 #: an action may ask a remote agent, and that takes up to ten seconds
 ACTION_TIMEOUT = 30
-SNAPSHOT = "/a2a/api"
 
 # The control API is loopback only: no proxy can stand in between, whatever the environment says.
 _opener = build_opener(ProxyHandler({}))
@@ -75,7 +74,7 @@ def get_json(url: str, path: str) -> Any:
 
 def rows(url: str, name: str) -> list[dict[str, Any]]:
     """A list of the snapshot, such as `outbounds`; raises `NoDaemon`."""
-    snapshot = get_json(url, SNAPSHOT)
+    snapshot = get_json(url, CONTROL_PATH)
     found = snapshot.get(name) if isinstance(snapshot, dict) else None
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         raise NoDaemon(f"no a2ad daemon answered at {url}: its answer lists no {name}")
@@ -99,7 +98,7 @@ def find_connection(url: str, wanted: str) -> dict[str, Any]:
 def act(url: str, action: str, /, **fields: Any) -> dict[str, Any]:
     """The answer to a control action. Raises `Refused`, and `NoDaemon`."""
     headers = {"Content-Type": "application/json"}
-    request = Request(url + SNAPSHOT, _body(action, fields), headers)  # noqa: S310 - the scheme was looked at
+    request = Request(url + CONTROL_PATH, _body(action, fields), headers)  # noqa: S310 - the scheme was looked at
     try:
         with _opener.open(request, timeout=ACTION_TIMEOUT) as response:
             return _read_answer(url, response.status, response.read())
@@ -124,7 +123,7 @@ def stream(url: str, action: str, /, **fields: Any) -> Generator[tuple[str, dict
         # from here on the daemon keeps the time, not this process
         connection.sock.settimeout(None)
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        connection.request("POST", address.path + SNAPSHOT, _body(action, fields), headers)
+        connection.request("POST", address.path + CONTROL_PATH, _body(action, fields), headers)
         response = connection.getresponse()
         if response.headers.get_content_type() != "text/event-stream":
             yield "result", _read_answer(url, response.status, response.read())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -18,12 +18,14 @@ import structlog
 from a2ad.cli.inputs import json_option, text_argument, token_of_variable
 from a2ad.cli.terminal import Conversation, note
 from a2ad.errors import RemoteError, RemoteRefused
-from a2ad.model import TaskState, new_id
+from a2ad.model import TaskState
 from a2ad.outbound.answer import Answer, Said, Stated
 from a2ad.outbound.card import fetch_card
 from a2ad.outbound.client import CANCEL_SECONDS, Remote, endpoint_of
+from a2ad.outbound.contract import new_message
 from a2ad.outbound.net import Net, origin_of
-from a2ad.outbound.text import DESCRIPTION, NAME, Mask, StreamMask, line
+from a2ad.outbound.telling import size_alone, tell
+from a2ad.outbound.text import MESSAGE, Mask, StreamMask, line
 
 #: how long a task may take to be canceled where the agent has been silent for too long already
 LAST_SECONDS = 5.0
@@ -70,7 +72,7 @@ def send(
     token = token_of_variable(token_env, "--token-env") if token_env else None
     _check_url(card_url)
     _silence_logs()
-    message = _message(text_argument(text), skill=skill, contextId=context_id, taskId=task_id)
+    message = new_message(text_argument(text), skill=skill, contextId=context_id, taskId=task_id)
     sender = _Sender(card_url, token, timeout, Conversation(as_json=as_json))
     status = asyncio.new_event_loop().run_until_complete(sender.run(message))
     for stream in (sys.stdout, sys.stderr):
@@ -117,10 +119,11 @@ class _Sender:
         try:
             fetched = await fetch_card(net, self._card_url, token=self._token)
             endpoint = endpoint_of(fetched, self._token, {origin_of(self._card_url)})
+            endpoint = replace(endpoint, extensions=())  # it is no daemon, and says no depth
             remote = Remote(net, endpoint, self._spawn)
             answer = await remote.call(message, patience=self._patience, observer=self._observe)
         except RemoteError as error:
-            text = self._mask(str(error))
+            text = line(str(error), MESSAGE, self._mask)
             refused = isinstance(error, RemoteRefused) and error.status == 401
             if refused and endpoint is not None and endpoint.token != self._token:
                 text += "; the token goes to the origin of the card alone"
@@ -130,10 +133,7 @@ class _Sender:
         return self._result(answer)
 
     def _result(self, answer: Answer) -> dict[str, Any]:
-        parts = answer.result_parts()
-        if answer.state is not None and answer.state is not TaskState.COMPLETED:
-            parts = [*parts, answer.status_parts]
-        text = self._mask("\n\n".join(told for group in parts if (told := _told(group))))
+        text = self._mask(tell(answer, size_alone))
         failed = answer.state is not None and answer.state.terminal and answer.state is not TaskState.COMPLETED
         message = f"the remote task is {answer.state.value}" if answer.state is not None else "answered with a message"
         result = {"ok": not failed, "message": message, "text": text, "state": answer.state}
@@ -177,30 +177,6 @@ class _Sender:
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, heed)
-
-
-def _message(text: str, *, skill: str | None, **ids: str | None) -> dict[str, Any]:
-    message: dict[str, Any] = {"messageId": new_id(), "role": "ROLE_USER", "parts": [{"text": text}]}
-    message |= {name: value for name, value in ids.items() if value is not None}
-    return message | ({"metadata": {"skill": skill}} if skill is not None else {})
-
-
-def _told(parts: Sequence[Mapping[str, Any]]) -> str:
-    """An artifact's or a message's parts as text; of files what they are."""
-    pieces: list[str] = []
-    for part in parts:
-        media_type = line(part.get("mediaType"), NAME) or "application/octet-stream"
-        name = line(part.get("filename"), NAME)
-        if "text" in part:
-            pieces.append(part["text"])
-        elif "data" in part:
-            pieces.append(json.dumps(part["data"], ensure_ascii=False))
-        elif "url" in part:
-            pieces.append(f"[{name or 'file'}, {media_type}: {line(part['url'], DESCRIPTION)}]")
-        else:
-            size = len(part["raw"].rstrip("=")) * 3 // 4
-            pieces.append(f"[file {name}".rstrip() + f", {media_type}, {size} bytes]")
-    return "\n".join(pieces)
 
 
 def _check_url(url: str) -> None:

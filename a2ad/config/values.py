@@ -13,6 +13,8 @@ MASK = "***"
 #: what is in the name of something secret
 SECRET_NAME = re.compile("token|key|secret|password", re.IGNORECASE)
 
+#: the daemon's own paths
+CONTROL_PATH, PANEL_PATH = "/a2a/api", "/a2a/panel"
 #: where a daemon that listens on every address is reached from this machine
 THIS_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})

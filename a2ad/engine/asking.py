@@ -128,6 +128,7 @@ class Asking:
         """The message that it waits for; the run has a slot again."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(message)
+            self._run.lending.resume(self._run)
 
     def close(self) -> None:
         """The run has ended: whoever still waits in `ask` waits in vain."""
@@ -170,6 +171,7 @@ class Asking:
             if not self._engine.scheduler.enter(ticket, front=True):
                 self._engine.scheduler.set_ready(ticket)
                 await turn
+            self._run.lending.resume(self._run)
             await self._run.insist(lambda: task.transition(TaskState.WORKING))
         finally:
             task.continuing = False

@@ -19,7 +19,7 @@ from a2ad.engine.frames import Reader
 from a2ad.engine.intake import Accepted, Intake
 from a2ad.engine.pages import Page, list_tasks
 from a2ad.engine.run import Run
-from a2ad.engine.schedule import Scheduler
+from a2ad.engine.schedule import Scheduler, not_yet
 from a2ad.engine.starter import Starter, Target
 from a2ad.engine.task import LiveTask
 from a2ad.engine.threads import ThreadedGenerator
@@ -95,26 +95,28 @@ class Engine:
         self._upkeep.start()
         settling = []
         for row in await self.store.unfinished():
-            task = await self.load(row.id, hidden=True)
-            if task is None:
-                continue
             target = directory.target(row.inbound_id)
             text = STOPPED if target is not None else "The task's inbound is not there any more"
+            task = None
             try:
-                if target is not None and self._starter.runs_again(task, target):
+                task = await self.load(row.id, hidden=True)
+                if task is not None and target is not None and self._starter.runs_again(task, target):
                     self._starter.recover(task, target)
                     continue
-            except ValueError:  # one task that cannot be read must not keep all the others
+            except StoreUnavailable:
+                raise
+            except Exception:  # one task that cannot be read must not keep all the others
                 log.exception("task.unreadable", task_id=row.id)
                 text = "What is stored of the task cannot be read"
-            settling.append(self.halt(task, TaskState.FAILED, text))
+            if task is not None:
+                settling.append(self.halt(task, TaskState.FAILED, text))
         if settling:
             await asyncio.wait(settling, timeout=SETTLE_SECONDS)
 
     async def stop(self) -> None:
         """Take no new work; let what runs end within `limits.shutdown_seconds`, and settle the rest."""
         self.stopping = True
-        self.scheduler.stopped = True
+        self.scheduler.stop()
         end = asyncio.get_running_loop().time() + self.limits.shutdown_seconds
         await self._until(lambda: not self.submitting, end)
         for task in list(self.live.values()):
@@ -297,6 +299,7 @@ class Engine:
         """It is over, and nothing of it is to be recorded any more: its slot goes to the next task."""
         task = run.task
         run.asking.close()
+        run.lending.close(run)
         if task.run is run:
             task.run = None
             self._leave(task)
@@ -305,6 +308,7 @@ class Engine:
     def _leave(self, task: LiveTask) -> None:
         if task.ticket is not None:
             self.scheduler.leave(task.ticket)
+            task.ticket.start = not_yet  # it may hold the task, which holds the ticket
 
     def abandon(self, step: asyncio.Future[Any], task: LiveTask) -> None:
         """It did not end when it was told to: it goes on without effect, and nobody waits for it."""
@@ -332,6 +336,7 @@ class Engine:
                 if not await run.stop(min(grace, STOP_GRACE) if self.stopping else grace):
                     self.abandon(run.work, task)
                 run.asking.close()
+                run.lending.close(run)
                 task.run = None
             self._leave(task)  # or its turn could come while its end is being recorded
             if state is None:

@@ -229,8 +229,8 @@ class Intake:
         """The task that the message is for, where it waits for one."""
         engine = self._engine
         task = await engine.load(params.task_id or "")
-        while task is not None and task.canceling is not None:
-            await asyncio.wait([task.canceling])
+        while task is not None and (ending := task.canceling or (task.finishing if task.state.interrupted else None)):
+            await asyncio.wait([ending])  # its question is recorded, but its run has not left the line yet
             task = await engine.load(task.id)
         if task is None or task.row.inbound_id != target.id:
             raise TaskNotFound

@@ -10,7 +10,7 @@ import orjson
 
 from a2ad.engine.attachments import kept_attachments
 from a2ad.engine.run import Run
-from a2ad.engine.schedule import Ticket
+from a2ad.engine.schedule import Ticket, not_yet
 from a2ad.engine.task import LiveTask
 from a2ad.engine.workdirs import context_dir
 from a2ad.executor import Attachment, Preset, Skill, TaskRequest, prompt_text
@@ -122,6 +122,7 @@ class Starter:
         if denied is not None:
             await task.settle(TaskState.REJECTED, denied.reason)
             engine.scheduler.leave(ticket)
+            ticket.start = not_yet
             engine.release(task)
         elif engine.stopping:
             return
@@ -140,7 +141,7 @@ class Starter:
         return task.row.queued or task.state is TaskState.SUBMITTED or registered.value.can_resume
 
     def recover(self, task: LiveTask, target: Target) -> None:
-        """Let it run: it keeps its place in the order of arrival. Raises `ValueError` where it cannot be read."""
+        """Let it run: it keeps its place in the order of arrival. Raises where its message cannot be read."""
         row, engine = task.row, self._engine
         message = next(m for m in map(orjson.loads, reversed(task.history)) if m["role"] == "ROLE_USER")
         task.ticket = Ticket(row.inbound_id, row.context_id)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import structlog
+
 from a2ad.engine.watchdog import Watchdog
 from a2ad.model import TaskState
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from a2ad.engine.task import LiveTask
 
 TICK_SECONDS = 0.25
+
+log = structlog.get_logger()
 
 
 class Upkeep:
@@ -34,7 +38,10 @@ class Upkeep:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._watchdog.beat()
-            self._look()
+            try:
+                self._look()
+            except Exception:
+                log.exception("engine.upkeep_failed")  # the next look may go better
 
     def _look(self) -> None:
         engine, now = self._engine, asyncio.get_running_loop().time()

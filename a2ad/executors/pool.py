@@ -10,8 +10,7 @@ import structlog
 
 from a2ad.agent import Agent, AgentContext, AgentSession, Tools
 from a2ad.executor import TaskRejected, TaskRequest
-from a2ad.model import new_id, now_ms
-from a2ad.outbound import depth_of
+from a2ad.model import depth_of, new_id, now_ms
 from a2ad.plugins import PluginHost
 from a2ad.store import ContextRecord, Store
 

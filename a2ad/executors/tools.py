@@ -8,7 +8,9 @@ from contextlib import AbstractAsyncContextManager
 from a2ad.agent import ToolError
 from a2ad.engine import Engine, lend_slot
 from a2ad.executors.pool import SessionPool
-from a2ad.outbound import Caller, OutboundRegistry, ToolBox
+from a2ad.outbound.call import Caller
+from a2ad.outbound.registry import OutboundRegistry
+from a2ad.outbound.tools import ToolBox
 
 
 class SessionTools:

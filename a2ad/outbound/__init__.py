@@ -1,27 +1,7 @@
-"""Remote agents: `registry` keeps the connections, `connection` one card fresh, `client` makes a call and follows it,
-`answer` puts together what comes, `tools` tells it to models.
+"""Remote agents, and their skills as tools.
+
+`registry` keeps the connections, each a `connection` that keeps its `card` fresh, with the `tokens` beside them. A
+`call` goes out through the `client`, which follows it to its end: `net` is HTTP within bounds, `sse` and `envelope`
+read what comes, `answer` puts it together, `telling` makes it a text (and `files` of what is none). `tools` is what
+models see of it, under `names`, by the `contract`. `text` makes what remotes say fit to be shown.
 """
-
-from a2ad.outbound.answer import Observer, Said, Stated
-from a2ad.outbound.connection import Connection
-from a2ad.outbound.net import OUTBOUND_HEADER, Net
-from a2ad.outbound.registry import OutboundRegistry
-from a2ad.outbound.tools import Caller, CallResult, ToolBox, call_skill, depth_of, for_model, keep_slot, list_tools
-
-__all__ = [
-    "OUTBOUND_HEADER",
-    "CallResult",
-    "Caller",
-    "Connection",
-    "Net",
-    "Observer",
-    "OutboundRegistry",
-    "Said",
-    "Stated",
-    "ToolBox",
-    "call_skill",
-    "depth_of",
-    "for_model",
-    "keep_slot",
-    "list_tools",
-]

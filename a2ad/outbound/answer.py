@@ -10,11 +10,13 @@ import orjson
 
 from a2ad.errors import RemoteInvalid
 from a2ad.model import STATE_NUMBERS, TaskState
-from a2ad.outbound.text import line
+from a2ad.outbound.text import QUOTED, line
 
 #: an answer's artifacts, and one body or event of it, in bytes
 ANSWER_BYTES = 8 << 20
 MAX_ARTIFACTS = 10_000
+#: of an artifact, neighbouring texts counted as one
+MAX_PARTS = 1000
 FAILED = frozenset({TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED})
 #: what a session of this daemon calls its records of tool calls (reference 2.4.1)
 TOOL_CALL = "tool-call-"
@@ -63,6 +65,8 @@ class Artifact:
                 self._parts[-1].append(part["text"])
             else:
                 self._parts.append([part["text"]])
+        if len(self._parts) > MAX_PARTS:
+            raise RemoteInvalid(f"an artifact has more than {MAX_PARTS} parts")
 
 
 class Answer:
@@ -128,16 +132,26 @@ class Answer:
         raise RemoteInvalid("the result is neither task, message, statusUpdate nor artifactUpdate")
 
     def take_task(self, task: Any) -> bool:
-        """A whole task: it replaces what is known."""
+        """A whole task: it replaces what is known. One that makes no sense changes nothing."""
         task = _object(task, "task")
         self.provisional = False
         if not self._mine(task, "id"):
             return False
-        self.exact = True
         encoded = orjson.dumps(task)
         if encoded == self._last_task:
+            self.exact = True
             return False
+        held = (self.artifacts, self._size, self._history_parts, self.state, self.status_parts)
+        try:
+            self._replace(task)
+        except RemoteInvalid:
+            self.artifacts, self._size, self._history_parts, self.state, self.status_parts = held
+            raise
+        self.exact = True
         self._last_task = encoded
+        return True
+
+    def _replace(self, task: Json) -> None:
         artifacts = task.get("artifacts")
         kept, self.artifacts, self._size = self.artifacts, {}, 0
         for each in artifacts if isinstance(artifacts, list) else []:
@@ -149,7 +163,6 @@ class Answer:
         spoken = [each for each in messages if each.get("role") in {"ROLE_AGENT", 2}]
         self._history_parts = _parts(spoken[-1]) if spoken else []
         self._take_status(task.get("status"))
-        return True
 
     def _take_message(self, message: Json) -> bool:
         if self.task_id is not None:
@@ -166,7 +179,7 @@ class Answer:
         try:
             self.state = found or TaskState(state if isinstance(state, str) else "")
         except ValueError:
-            raise RemoteInvalid(f"the task is in a state that is not known: {line(str(state), 100)!r}") from None
+            raise RemoteInvalid(f"the task is in a state that is not known: {line(str(state), QUOTED)!r}") from None
         message = status.get("message")
         self.status_parts = _parts(message) if isinstance(message, dict) else []
         if self._observer is not None:

@@ -12,8 +12,8 @@ import orjson
 from yarl import URL
 
 from a2ad.errors import ParseError, RemoteAway, RemoteError, RemoteInvalid, RemoteRefused
-from a2ad.outbound.net import Net, is_public, origin_of, read_bounded, retry_after
-from a2ad.outbound.text import DESCRIPTION, NAME, Mask, line
+from a2ad.outbound.net import Net, bearer, check_available, is_public, origin_of, read_bounded
+from a2ad.outbound.text import DESCRIPTION, NAME, QUOTED, Mask, line
 from a2ad.schemas.text import check_depth, loads
 
 CARD_BYTES = 1 << 20
@@ -111,7 +111,9 @@ def _extensions(declared: Any) -> tuple[str, ...]:
     found = [each for each in declared if isinstance(each, dict)] if isinstance(declared, list) else []
     uris = {each["uri"]: each.get("required") is True for each in found if isinstance(each.get("uri"), str)}
     if missing := [uri for uri, required in uris.items() if required and uri not in SUPPORTED_EXTENSIONS]:
-        raise RemoteRefused(f"the agent requires the extension {line(missing[0], NAME)!r}, which is not supported here")
+        raise RemoteRefused(
+            f"the agent requires the extension {line(missing[0], QUOTED)!r}, which is not supported here"
+        )
     return tuple(uri for uri in uris if uri in SUPPORTED_EXTENSIONS)
 
 
@@ -127,11 +129,10 @@ def _interface(card: dict[str, Any]) -> dict[str, Any]:
                 raise RemoteInvalid("the agent card's JSON-RPC interface has no url")
             origin_of(each["url"])
             return each
-        offered.append(f"{line(binding, 40) or 'no binding'} {line(version, 20) or 'without a version'}")
+        offered.append(f"{line(binding, QUOTED) or 'no binding'} {line(version, QUOTED) or 'without a version'}")
     if not offered and isinstance(card.get("url"), str):
-        offered.append(
-            f"{line(card.get('preferredTransport'), 40) or 'JSONRPC'} {line(card.get('protocolVersion'), 20) or '0.x'}"
-        )
+        transport, version = card.get("preferredTransport"), card.get("protocolVersion")
+        offered.append(f"{line(transport, QUOTED) or 'JSONRPC'} {line(version, QUOTED) or '0.x'}")
     raise RemoteRefused(
         f"the agent offers no JSONRPC 1.0 interface, but {', '.join(offered[:10])}"
         if offered
@@ -187,9 +188,7 @@ def _places(url: str) -> list[str]:
 
 
 async def _fetch(net: Net, url: str, *, token: str | None, known: FetchedCard | None) -> FetchedCard:
-    headers = {"Accept": "application/json, application/a2a+json", "A2A-Version": "1.0"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
+    headers = {"Accept": "application/json, application/a2a+json", "A2A-Version": "1.0", **bearer(token)}
     if known is not None and known.etag:
         headers["If-None-Match"] = known.etag
     async with net.request("GET", url, headers=headers) as response:
@@ -197,11 +196,10 @@ async def _fetch(net: Net, url: str, *, token: str | None, known: FetchedCard | 
         fresh = _fresh_seconds(response.headers.get("Cache-Control", ""))
         if response.status == 304 and known is not None:
             return FetchedCard(known.card, known.body, url, known.etag, fresh, public)
-        if response.status == 429 or response.status >= 500:
-            raise RemoteAway(f"{origin_of(url)} answers HTTP {response.status}", retry_after=retry_after(response))
+        check_available(response)
         if response.status != 200:
             raise RemoteRefused(
-                f"there is no agent card at {url[:500]}: HTTP {response.status}", status=response.status
+                f"there is no agent card at {line(url, QUOTED)}: HTTP {response.status}", status=response.status
             )
         body = await read_bounded(response, CARD_BYTES)
         etag = response.headers.get("ETag", "")[:1000]

@@ -16,7 +16,7 @@ from a2ad.errors import RemoteAway, RemoteError, RemoteInvalid, RemoteRefused
 from a2ad.outbound.answer import ANSWER_BYTES, Answer, Observer
 from a2ad.outbound.card import FetchedCard
 from a2ad.outbound.envelope import check_status, is_json, read_envelope
-from a2ad.outbound.net import Net, Response, origin_of, read_bounded
+from a2ad.outbound.net import Net, Response, bearer, origin_of, read_bounded
 from a2ad.outbound.sse import EventReader, EventTooLarge
 from a2ad.outbound.text import MESSAGE, Mask, line
 
@@ -24,14 +24,16 @@ from a2ad.outbound.text import MESSAGE, Mask, line
 RETRIES = 5
 #: how often a stream that gives nothing new is taken up again before the task is asked for instead
 STREAM_RETRIES = 2
-#: the first pause before that, and the longest, in seconds; each is drawn between half and all of it
+#: the first pause before a new try, and the longest, in seconds; each is drawn between half and all of it
 PAUSE, LONGEST_PAUSE = 0.25, 8.0
 #: how often a task is asked for where there is no stream, in seconds
 POLL, LONGEST_POLL = 0.2, 5.0
 #: what a stream may still say after a terminal or an interrupted state, in seconds
 AFTER_SECONDS, AFTER_INTERRUPT_SECONDS = 2.0, 0.5
-#: how long a task that nobody waits for may take to be canceled, in seconds
+#: how long a task that nobody waits for may take to be named and canceled, in seconds
 CANCEL_SECONDS = 30.0
+#: and where the call itself was to wait longer, at most
+LONGEST_ABANDON = 600.0
 
 log = structlog.get_logger()
 
@@ -102,9 +104,7 @@ class Remote:
         headers = {"Content-Type": "application/json", "Accept": accept, "A2A-Version": "1.0"}
         if self.endpoint.extensions:
             headers["A2A-Extensions"] = ", ".join(self.endpoint.extensions)
-        if self.endpoint.token:
-            headers["Authorization"] = f"Bearer {self.endpoint.token}"
-        return headers
+        return headers | bearer(self.endpoint.token)
 
     async def rpc(self, method: str, params: dict[str, Any]) -> Any:
         """The `result` of a JSON-RPC call. Raises `RemoteError`."""
@@ -135,6 +135,8 @@ class _Call:
         self.trouble = ""
         #: how often there was progress
         self._steps = 0
+        #: nobody waits for the answer any more
+        self._abandoned = False
 
     async def run(self) -> Answer:
         await self._send()
@@ -169,6 +171,8 @@ class _Call:
             except RemoteAway as error:
                 if self.answer.started:
                     return
+                if self._abandoned and error.unsent:
+                    raise  # there is nothing to be canceled
                 failures += 1
                 await self._pause(failures, error)
 
@@ -234,8 +238,9 @@ class _Call:
     async def _complete(self) -> None:
         """Frames may be missing: what the task came to is asked for once more, and else taken as it is."""
         try:
-            await self._poll()
-        except (RemoteAway, RemoteRefused):
+            async with asyncio.timeout(AFTER_SECONDS):
+                await self._poll()
+        except (RemoteError, TimeoutError):
             log.warning("outbound.incomplete", agent=self._origin)
 
     # streams
@@ -324,7 +329,8 @@ class _Call:
         """Cancel the remote's task, once its id is known."""
         answer = self.answer
         try:
-            async with asyncio.timeout(max(CANCEL_SECONDS, self._patience)):
+            self._abandoned = True
+            async with asyncio.timeout(min(max(CANCEL_SECONDS, self._patience), LONGEST_ABANDON)):
                 known = asyncio.ensure_future(self._known.wait())
                 await asyncio.wait([running, known], return_when=asyncio.FIRST_COMPLETED)
                 known.cancel()
@@ -334,7 +340,7 @@ class _Call:
                     await self._remote.rpc("CancelTask", {"id": answer.task_id})
                     log.info("outbound.canceled", agent=self._origin)
         except (RemoteError, TimeoutError) as error:
-            log.info("outbound.cancel_failed", agent=self._origin, error=self._mask(line(str(error), MESSAGE)))
+            log.info("outbound.cancel_failed", agent=self._origin, error=line(str(error), MESSAGE, self._mask))
         finally:
             running.cancel()
             if running.done() and not running.cancelled():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import structlog
 
 from a2ad.credentials import is_token, read_secret
-from a2ad.errors import RemoteError, RemoteRefused
+from a2ad.errors import RemoteAway, RemoteError, RemoteRefused
 from a2ad.outbound.card import FetchedCard, RemoteCard, RemoteSkill, fetch_card, parse_card
 from a2ad.outbound.client import Endpoint, endpoint_of
 from a2ad.outbound.net import Net, origin_of
@@ -38,8 +39,9 @@ class Connection:
         #: what is known of the remote, from this process or from one before
         self.card: RemoteCard | None = _kept(record, self.mask)
         self.last_error: str | None = None
-        #: calls that are going on
+        #: calls that are going on, and those that nobody waits for, until the remote's task is canceled
         self.calls: set[asyncio.Task[Any]] = set()
+        self.abandoned: set[asyncio.Task[None]] = set()
         self._fetched: FetchedCard | None = None
         self._fetched_at = 0.0
         self._wake = asyncio.Event()
@@ -68,9 +70,7 @@ class Connection:
     @property
     def token(self) -> str | None:
         """The one that was set, else that of the variable."""
-        return self._set_token() or (
-            read_secret(self.record.bearer_token_env) if self.record.bearer_token_env else None
-        )
+        return token_of(self.record, self._set_token())
 
     @property
     def mask(self) -> Mask:
@@ -87,12 +87,21 @@ class Connection:
             self._keeper = asyncio.create_task(self._keep())
 
     def stop(self) -> None:
+        """Connect no more. Who waits for the connection is told."""
         if self._keeper is not None:
             self._keeper.cancel()
             self._keeper = None
-        self._first.clear()
+        self._first.set()
+        self._first = asyncio.Event()
         self._fetched = None
         self.last_error = None
+
+    def abandon(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Let a call be ended that nobody waits for."""
+        task = asyncio.create_task(job)
+        self.abandoned.add(task)
+        task.add_done_callback(self.abandoned.discard)
+        return task
 
     def wake(self) -> None:
         """Connect anew, now."""
@@ -104,53 +113,50 @@ class Connection:
         self._fetched_at = asyncio.get_running_loop().time()
         self.card = fetched.card
         self._first.set()
-        self._tell(None)
+        self._set_error(None)
 
     async def fetch(self) -> FetchedCard:
         """The card as it is now. Raises `RemoteError`."""
         async with self._fetching:
             try:
-                if self.record.bearer_token_env and self.token is None:
-                    raise RemoteRefused(f"the variable {self.record.bearer_token_env} is not set")
-                if self.token is not None and not is_token(self.token):
-                    raise RemoteRefused(f"the variable {self.record.bearer_token_env} holds no token")
                 fetched = await fetch_card(
                     self._net,
                     self.record.agent_card_url,
-                    token=self.token,
+                    token=usable_token(self.record, self._set_token()),
                     known=self._fetched if self.last_error is None else None,
                 )
             except RemoteError as error:
                 self._first.set()
-                self._tell(self.mask(line(str(error), MESSAGE)))
+                self._set_error(line(str(error), MESSAGE, self.mask))
                 raise
             self.accept(fetched)
             return fetched
 
     async def _keep(self) -> None:
         failures = 0
+        pause = 0.0 if self._fetched is None else max(REFRESH_SECONDS, self._fetched.fresh_seconds)
         while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
             self._wake.clear()
             try:
                 fetched = await self.fetch()
-            except RemoteError:
+            except RemoteError as error:
                 failures += 1
                 pause = min(LONGEST_PAUSE, PAUSE * 2 ** min(failures - 1, 20)) * random.uniform(0.5, 1)  # noqa: S311
+                if isinstance(error, RemoteAway) and error.retry_after is not None:
+                    pause = min(LONGEST_PAUSE, max(pause, error.retry_after))
             except Exception as error:
                 log.exception("outbound.fault", connection=self.record.name)
                 self._first.set()
-                self._tell(f"internal error: {type(error).__name__}")
+                self._set_error(f"internal error: {type(error).__name__}")
                 pause = LONGEST_PAUSE
             else:
                 failures = 0
                 pause = max(REFRESH_SECONDS, fetched.fresh_seconds)
-            try:
-                async with asyncio.timeout(pause):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
 
-    def _tell(self, error: str | None) -> None:
+    def _set_error(self, error: str | None) -> None:
         if error is not None and error != self.last_error:
             log.warning("outbound.error", connection=self.record.name, id=self.id, error=error)
         elif error is None and self.last_error is not None:
@@ -163,6 +169,8 @@ class Connection:
         if not self.record.enabled:
             raise RemoteRefused(f"the connection {self.record.name!r} is disabled")
         await self._first.wait()
+        if not self.record.enabled:
+            raise RemoteRefused(f"the connection {self.record.name!r} was disabled or taken away")
         fetched = self._fetched
         if fetched is None:
             raise RemoteRefused(f"there is no connection to {self.record.name!r}: {self.last_error}")
@@ -170,7 +178,22 @@ class Connection:
         if age > max(STALE_SECONDS, fetched.fresh_seconds):
             self.wake()
         origins = {origin_of(url) for url in (self.record.agent_card_url, *self.record.token_origins)}
-        return endpoint_of(fetched, self.token, origins)
+        return endpoint_of(fetched, usable_token(self.record, self._set_token()), origins)
+
+
+def token_of(record: OutboundRecord, set_token: str | None) -> str | None:
+    """The bearer token: the one that was set, else that of the variable that the record names; None without either."""
+    return set_token or (read_secret(record.bearer_token_env) if record.bearer_token_env else None)
+
+
+def usable_token(record: OutboundRecord, set_token: str | None) -> str | None:
+    """As `token_of`. Raises `RemoteRefused` where there is to be one, and is not, or no header can carry it."""
+    token = token_of(record, set_token)
+    if token is None and record.bearer_token_env:
+        raise RemoteRefused(f"the variable {record.bearer_token_env} is not set")
+    if token is not None and not is_token(token):
+        raise RemoteRefused(f"the variable {record.bearer_token_env} holds no token")
+    return token
 
 
 def _kept(record: OutboundRecord, mask: Mask) -> RemoteCard | None:

@@ -7,13 +7,10 @@ from typing import Any
 
 import orjson
 
-from a2ad.errors import ParseError, RemoteAway, RemoteInvalid, RemoteRefused
-from a2ad.outbound.net import REFUSAL_BYTES, Response, origin_of, retry_after
-from a2ad.outbound.text import MESSAGE, line
+from a2ad.errors import ParseError, RemoteInvalid, RemoteRefused
+from a2ad.outbound.net import REFUSAL_BYTES, Response, check_available, origin_of
+from a2ad.outbound.text import QUOTED, line
 from a2ad.schemas.text import check_depth, loads
-
-#: a refusal's words, in characters: more than is shown in the end, since the token is taken out before they are cut
-QUOTED = MESSAGE + 10_000
 
 
 async def check_status(response: Response) -> None:
@@ -22,8 +19,7 @@ async def check_status(response: Response) -> None:
     if 200 <= status < 300:
         return
     origin = origin_of(str(response.url))
-    if status == 429 or status >= 500:
-        raise RemoteAway(f"{origin} answers HTTP {status}", retry_after=retry_after(response))
+    check_available(response)
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
@@ -68,4 +64,4 @@ def read_envelope(body: bytes, call_id: int) -> Any:
     reasons = [each.get("reason") for each in details if isinstance(each, dict)] if isinstance(details, list) else []
     reason = next((each for each in reasons if isinstance(each, str)), "")
     text = line(said, QUOTED) if isinstance(said, str) and said else "no reason given"
-    raise RemoteRefused(f"{text} ({line(str(refusal.get('code')), 40)})", reason=reason)
+    raise RemoteRefused(f"{text} ({line(str(refusal.get('code')), QUOTED)})", reason=reason)

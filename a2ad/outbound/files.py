@@ -14,22 +14,26 @@ FOLDER = "outbound-files"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-def keep_file(state_dir: Path, raw: str, name: str) -> tuple[Path, int]:
-    """Store base64 content; where it is, and its size in bytes. Raises `ValueError` for what is no base64."""
+def keep_file(state_dir: Path, raw: str, name: str) -> str:
+    """Store base64 content; says its size and where it is. Raises `OSError`, and `ValueError` for what is no base64."""
     try:
         text = raw.replace("-", "+").replace("_", "/").rstrip("=")
         content = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except binascii.Error:
         raise ValueError("no base64") from None
-    folder = state_dir / FOLDER / hashlib.sha256(content).hexdigest()
+    folder = state_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = folder / safe_name(name)
+    path = folder / f"{hashlib.sha256(content).hexdigest()[:32]}-{safe_name(name)}"
     draft = folder / f".{os.urandom(8).hex()}"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    draft.replace(path)
-    return path, len(content)
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    return f"{len(content)} bytes: {path}"
 
 
 def safe_name(name: str) -> str:
@@ -40,10 +44,7 @@ def safe_name(name: str) -> str:
 
 def drop_old_files(state_dir: Path, before: float) -> None:
     """Remove what was stored before a moment (seconds since 1970)."""
-    for path in (state_dir / FOLDER).glob("*/*"):
+    for path in (state_dir / FOLDER).glob("*"):
         with suppress(OSError):
             if path.stat().st_mtime < before:
                 path.unlink()
-    for folder in (state_dir / FOLDER).glob("*"):
-        with suppress(OSError):
-            folder.rmdir()  # it is kept where there is something in it

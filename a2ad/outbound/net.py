@@ -19,15 +19,17 @@ from aiohttp.connector import Connection
 from aiohttp.resolver import DefaultResolver
 from yarl import URL
 
+from a2ad.config.values import CONTROL_PATH, PANEL_PATH
 from a2ad.errors import RemoteAway, RemoteInvalid, RemoteRefused
+from a2ad.outbound.text import QUOTED, line
 
 #: says that a daemon is calling: the control API answers nobody who sends it
 OUTBOUND_HEADER = "A2AD-Outbound"
 MAX_REDIRECTS = 5
 #: how long a connection may take to be made, in seconds
 CONNECT_SECONDS = 10.0
-#: connections to all remotes together; further calls wait within their own deadline
-MAX_CONNECTIONS = 1000
+#: sockets to all remotes together, and to one; further calls wait within their own deadline
+MAX_SOCKETS, MAX_SOCKETS_PER_HOST = 2000, 300
 #: a refusal's own words are read so far, in bytes
 REFUSAL_BYTES = 64 << 10
 
@@ -45,7 +47,7 @@ def origin_of(url: str) -> str:
         if ":" not in parts.hostname:
             parts.hostname.encode("idna")  # as the resolver will
     except (ValueError, KeyError):
-        raise RemoteRefused(f"{url[:200]!r} is not an absolute http or https URL") from None
+        raise RemoteRefused(f"{line(url, QUOTED)!r} is not an absolute http or https URL") from None
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}:{port}"
 
@@ -92,7 +94,9 @@ class Net:
         if session is None:
             resolver = _PublicResolver() if public_only else DefaultResolver()
             session = self._sessions[public_only] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(resolver=resolver, limit=MAX_CONNECTIONS),
+                connector=aiohttp.TCPConnector(
+                    resolver=resolver, limit=MAX_SOCKETS, limit_per_host=MAX_SOCKETS_PER_HOST
+                ),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"Accept-Encoding": "identity", OUTBOUND_HEADER: "1"},
@@ -125,12 +129,13 @@ class Net:
                     url = _redirected(response, method, origin)
         except aiohttp.ClientSSLError as error:
             raise RemoteRefused(f"the connection to {origin} is not safe: {error}") from None
-        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
-            raise RemoteRefused(f"{url[:200]!r} cannot be asked") from None
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError):  # a header that cannot be one, too
+            raise RemoteRefused(f"{line(url, QUOTED)!r} cannot be asked") from None
         except (aiohttp.ClientConnectorDNSError, aiohttp.ClientConnectorError) as error:
             if isinstance(error.os_error, _NotPublicError):
                 raise RemoteRefused(str(error.os_error)) from None
-            raise RemoteAway(f"{origin} cannot be reached: {error.os_error.strerror or error.os_error}") from None
+            why = error.os_error.strerror or error.os_error
+            raise RemoteAway(f"{origin} cannot be reached: {why}", unsent=True) from None
         except (aiohttp.ClientError, ssl.SSLError, OSError, asyncio.IncompleteReadError) as error:
             raise RemoteAway(f"the connection to {origin} broke: {type(error).__name__}") from None
         raise RemoteRefused(f"{origin} redirects in a circle")
@@ -160,7 +165,7 @@ def _below_control(path: str) -> bool:
             del segments[-1:]
         elif segment not in {"", "."}:
             segments.append(segment)
-    return segments[:2] in (["a2a", "api"], ["a2a", "panel"])
+    return f"/{'/'.join(segments[:2])}" in {CONTROL_PATH, PANEL_PATH}
 
 
 def _redirected(response: aiohttp.ClientResponse, method: str, origin: str) -> str:
@@ -173,6 +178,18 @@ def _redirected(response: aiohttp.ClientResponse, method: str, origin: str) -> s
     if method != hdrs.METH_GET and response.status not in {307, 308}:
         raise RemoteRefused(f"{origin} redirects the call (HTTP {response.status}), which is not followed")
     return target
+
+
+def check_available(response: Response) -> None:
+    """Raises `RemoteAway` for 429 and 5xx: it may go better later."""
+    if response.status == 429 or response.status >= 500:
+        origin = origin_of(str(response.url))
+        raise RemoteAway(f"{origin} answers HTTP {response.status}", retry_after=retry_after(response))
+
+
+def bearer(token: str | None) -> dict[str, str]:
+    """The header that carries a token, where there is one."""
+    return {hdrs.AUTHORIZATION: f"Bearer {token}"} if token else {}
 
 
 async def read_bounded(response: aiohttp.ClientResponse, limit: int) -> bytes:

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +17,11 @@ from uuid import UUID
 import structlog
 
 from a2ad.audit import Audit
-from a2ad.credentials import is_token, read_secret
+from a2ad.credentials import is_token
 from a2ad.errors import A2adError, ActionFailed, RemoteError, RemoteRefused
 from a2ad.model import now_ms
 from a2ad.outbound.card import FetchedCard, fetch_card
-from a2ad.outbound.connection import Connection
+from a2ad.outbound.connection import Connection, usable_token
 from a2ad.outbound.names import tool_names
 from a2ad.outbound.net import Net, origin_of
 from a2ad.outbound.text import MESSAGE, Mask, line
@@ -55,13 +55,12 @@ class OutboundRegistry:
         self._names: dict[tuple[str, str], str] | None = None
         #: (connection, task or caller) → the contextId that the remote gave it
         self._contexts: dict[tuple[str, str], str] = {}
-        #: goes up with every change of what the tools are
-        self.generation = 0
 
     async def load(self) -> None:
         """Read what is kept. Raises `StartupError`."""
-        self._tokens.load()
-        for record in await self._store.outbounds():
+        records = await self._store.outbounds()
+        self._tokens.load({record.id for record in records})
+        for record in records:
             self._put(record)
 
     def start(self) -> None:
@@ -72,15 +71,20 @@ class OutboundRegistry:
 
     async def close(self) -> None:
         """End the calls; the tasks of those that were going on are canceled where that is quick."""
+        calls: list[asyncio.Task[Any]] = []
         for connection in self:
             connection.stop()
-            for call in connection.calls:
-                call.cancel()
-        await asyncio.sleep(0)
-        if self._jobs:
-            await asyncio.wait(self._jobs, timeout=CLOSE_SECONDS)
-        for job in list(self._jobs):
+            calls += connection.calls
+        for call in calls:
+            call.cancel()
+        if calls:
+            await asyncio.wait(calls, timeout=CLOSE_SECONDS)
+        jobs = [*self._jobs, *(job for connection in self for job in connection.abandoned)]
+        if jobs:
+            await asyncio.wait(jobs, timeout=CLOSE_SECONDS)
+        for job in jobs:
             job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
         await self.net.close()
 
     def __iter__(self) -> Iterator[Connection]:
@@ -97,13 +101,6 @@ class OutboundRegistry:
             raise _wrong("id", f"there is no outbound connection {connection_id!r}")
         return connection
 
-    def spawn(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Let something be finished that nobody waits for."""
-        task = asyncio.create_task(job)
-        self._jobs.add(task)
-        task.add_done_callback(self._jobs.discard)
-        return task
-
     # what the operator does
 
     async def create(self, fields: Mapping[str, Any]) -> Connection:
@@ -112,22 +109,22 @@ class OutboundRegistry:
         The card is fetched first where the connection is to be enabled; but a variable that is not set is an error
         of the connection's own, which is kept.
         """
-        newest = max((each.record.created_at for each in self), default=0)
-        record = OutboundRecord(
-            id=f"out-{secrets.token_hex(4)}-{secrets.token_hex(2)}",
-            created_at=max(now_ms(), newest + 1),
-            **fields,
-        )
+        record = OutboundRecord(id=f"out-{secrets.token_hex(4)}-{secrets.token_hex(2)}", created_at=0, **fields)
         self._check(record)
-        if len(self) >= MAX_CONNECTIONS:
-            raise ActionFailed(f"there are {MAX_CONNECTIONS} outbound connections already")
         fetched = None
-        missing = record.bearer_token_env and read_secret(record.bearer_token_env) is None
-        if record.enabled and not missing:
-            token = read_secret(record.bearer_token_env) if record.bearer_token_env else None
-            fetched = await self._fetch(record.agent_card_url, token)
+        if record.enabled:
+            with suppress(RemoteRefused):  # of the variable: the connection says so itself
+                token = usable_token(record, None)
+                fetched = await self._fetch(record.agent_card_url, token)
         async with self._changing:
-            await self._store.save_outbound(replace(record, card=fetched.body) if fetched else record)
+            if len(self) >= MAX_CONNECTIONS:
+                raise ActionFailed(f"there are {MAX_CONNECTIONS} outbound connections already")
+            # their order decides about the tools' names: it is that of a restart, too
+            newest = max((each.record.created_at for each in self), default=0)
+            record = replace(
+                record, created_at=max(now_ms(), newest + 1), card=fetched.body if fetched is not None else None
+            )
+            await self._store.save_outbound(record)
             connection = self._put(record)
         if fetched is not None:
             connection.accept(fetched)
@@ -145,7 +142,8 @@ class OutboundRegistry:
             record = replace(connection.record, **fields)
             self._check(record)
             await self._store.save_outbound(record)
-            connection.record = record
+            # a card may have come meanwhile
+            connection.record = replace(connection.record, **fields)
             if record.enabled:
                 connection.start()
                 if "bearer_token_env" in fields:
@@ -160,12 +158,13 @@ class OutboundRegistry:
         async with self._changing:
             connection = self.need(connection_id)
             await self._store.delete_outbound(connection_id)
-            await asyncio.to_thread(self._tokens.set, connection_id, None)
             del self._connections[connection_id]
+            connection.record = replace(connection.record, enabled=False)
             connection.stop()
             for call in list(connection.calls):
                 call.cancel()
             self._changed()
+            await asyncio.to_thread(self._tokens.set, connection_id, None)
             return connection
 
     async def set_token(self, connection_id: str, token: str | None) -> Connection:
@@ -199,7 +198,7 @@ class OutboundRegistry:
         try:
             return await fetch_card(self.net, url, token=token)
         except RemoteError as error:
-            text = Mask([token or ""])(line(str(error), MESSAGE))
+            text = line(str(error), MESSAGE, Mask([token or ""]))
             raise ActionFailed(text, {"agentCardUrl": [text]}) from None
 
     def _check(self, record: OutboundRecord) -> None:
@@ -229,7 +228,9 @@ class OutboundRegistry:
         body = connection.body
         if body != connection.record.card:
             connection.record = replace(connection.record, card=body)
-            self.spawn(self._keep_card(connection_id))
+            job = asyncio.create_task(self._keep_card(connection_id))
+            self._jobs.add(job)
+            job.add_done_callback(self._jobs.discard)
         self._changed()
 
     async def _keep_card(self, connection_id: str) -> None:
@@ -242,7 +243,6 @@ class OutboundRegistry:
                 log.warning("outbound.card_not_kept", id=connection_id, error=str(error))
 
     def _changed(self) -> None:
-        self.generation += 1
         self._names = None
 
     # what the tools are called, and where conversations are
@@ -270,17 +270,21 @@ class OutboundRegistry:
 
     def context_of_task(self, connection: Connection, task_id: str) -> str | None:
         """The contextId of a task that was called before, as far as it is remembered."""
-        return self._contexts.get((connection.id, f"task\0{task_id}"))
+        return self._contexts.get((connection.id, _task_key(task_id)))
 
     def remember(self, connection: Connection, key: str, context_id: str) -> None:
-        """The contextId that a remote gave to a caller, or to a task (`task_key`)."""
+        """The contextId that a remote gave to a caller."""
         self._contexts.pop((connection.id, key), None)
         self._contexts[connection.id, key] = context_id
         if len(self._contexts) > MAX_REMEMBERED:
             del self._contexts[next(iter(self._contexts))]
 
+    def remember_task(self, connection: Connection, task_id: str, context_id: str) -> None:
+        """The contextId that a task of a remote has."""
+        self.remember(connection, _task_key(task_id), context_id)
 
-def task_key(task_id: str) -> str:
+
+def _task_key(task_id: str) -> str:
     return f"task\0{task_id}"
 
 

@@ -11,6 +11,8 @@ import orjson
 MASK = "***"
 #: of a name, of a description, and of an error's text, in characters
 NAME, DESCRIPTION, MESSAGE = 200, 1000, 4000
+#: what an error quotes of a remote, in characters: it is cut to `MESSAGE` once the token is taken out, not before
+QUOTED = 16_000
 # C0 and C1 controls but for tab and line breaks; what turns the direction of text; what is not seen at all
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"

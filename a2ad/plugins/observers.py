@@ -23,18 +23,19 @@ class Observer:
         self._log = log
         self._events: Queue[Event] = Queue(WAITING)
         self._thread: threading.Thread | None = None
-        self._behind = False
+        self._missed = 0
 
     def put(self, event: Event) -> None:
-        """Never waits: where too many events wait, this one is dropped, and the log says so once."""
+        """Never waits: where too many events wait, this one is dropped. The log says when that begins, and how many
+        they were.
+        """
         try:
             self._events.put_nowait(event)
         except Full:
-            if not self._behind:
+            if not self._missed:
                 self._log.error("plugin does not keep up: it misses events", plugin=self._name, waiting=WAITING)
-            self._behind = True
+            self._missed += 1
             return
-        self._behind = False
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=f"a2ad-events-{self._name}", daemon=True)
             self._thread.start()
@@ -54,3 +55,6 @@ class Observer:
             event = self._events.get()
             self._tell(event)
             self._events.task_done()
+            if self._missed and self._events.empty():
+                self._log.warning("plugin has caught up", plugin=self._name, missed=self._missed)
+                self._missed = 0

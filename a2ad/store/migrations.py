@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sqlite3
 
@@ -130,6 +131,13 @@ STEPS = (
     """,
 )
 
+TABLES = frozenset(name for step in STEPS for name in re.findall(r"CREATE TABLE (\w+)", step))
+
+
+def name_of(connection: sqlite3.Connection) -> str:
+    """The file of a database."""
+    return str(connection.execute("PRAGMA database_list").fetchone()[2])
+
 
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring the database to this version's schema. Raises `StartupError` for one that a newer version wrote."""
@@ -144,4 +152,7 @@ def migrate(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     for number, step in enumerate(STEPS[version:], start=version + 1):
         connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if missing := sorted(TABLES - there):
+        raise StartupError(f"the database {name_of(connection)} lacks the table {missing[0]}: restore a backup")
     connection.execute("INSERT OR IGNORE INTO meta VALUES ('secret', ?)", (secrets.token_bytes(32),))

@@ -10,6 +10,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
@@ -91,7 +92,8 @@ class Writer:
                 group += handed or []
             if group:
                 outcomes = self._commit([operation for operation, _ in group])
-                self._loop.call_soon_threadsafe(_deliver, [future for _, future in group], outcomes)
+                with suppress(RuntimeError):  # the loop is closed: nobody waits
+                    self._loop.call_soon_threadsafe(_deliver, [future for _, future in group], outcomes)
             elif more:
                 self._commit([_probe])
         self._connection.close()
@@ -105,7 +107,7 @@ class Writer:
             if operations != [_probe]:
                 log.error("store.write_failed", error=str(error), operations=len(operations))  # noqa: TRY400
             if self.health.error is None:
-                self._wait_for_locks(BUSY_SECONDS_AWAY)  # what is queued has waited as long as this one
+                self._set_busy_timeout(BUSY_SECONDS_AWAY)  # what is queued has waited as long as this one
             self.health = StoreHealth(str(error), self.health.since or now_ms())
             return [StoreUnavailable(f"The task store could not be written: {error}")] * len(operations)
         except Exception as error:
@@ -115,11 +117,11 @@ class Writer:
             return [outcome for operation in operations for outcome in self._commit([operation])]
         if self.health.error is not None:
             log.info("store.recovered", after_seconds=(now_ms() - (self.health.since or 0)) / 1000)
-            self._wait_for_locks(BUSY_SECONDS)
+            self._set_busy_timeout(BUSY_SECONDS)
             self.health = StoreHealth()
         return outcomes
 
-    def _wait_for_locks(self, seconds: float) -> None:
+    def _set_busy_timeout(self, seconds: float) -> None:
         self._connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
     def _transaction(self, operations: list[Operation[Any]]) -> list[Any]:

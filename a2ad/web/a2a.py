@@ -38,7 +38,7 @@ from a2ad.web.sse import Streams
 CARD_SUFFIXES = ("/.well-known/agent-card.json", "/agent-card.json")
 WELL_KNOWN = "/.well-known/agent-card.json"
 #: how a body may be coded (aiohttp reads it)
-CODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
+CODINGS = frozenset({"", "identity", "gzip", "deflate"})
 #: a body larger than this is read in a thread, so that others need not wait for it, in bytes
 LARGE_BODY = 1 << 17
 #: base URLs for which a card is kept ready, at most
@@ -163,7 +163,7 @@ class A2AEndpoint:
             answer = await method(context, call.params)
             if isinstance(answer, web.StreamResponse):
                 return answer
-            return await self._answers.send(request, call.id, answer)
+            return await self._answers.send(request, call.id, answer, repeatable=call.method != "SendMessage")
         except errors.ProtocolError as error:
             return self._refuse(call_id, error)
         except jsonrpc.Refused as refused:

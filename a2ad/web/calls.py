@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, cast
 
 import orjson
 from aiohttp import hdrs, web
 from aiohttp_sse import sse_response
 
-from a2ad.outbound import Observer, Said, Stated
+from a2ad.outbound.answer import ANSWER_BYTES, Observer, Said, Stated
 from a2ad.web.server import on_disconnect
 
 #: the HTTP status and the body of an action's answer
@@ -37,7 +37,7 @@ async def stream(request: web.BaseRequest, call: Call, *, keepalive_seconds: flo
     progress = _Progress()
     work = asyncio.ensure_future(call(progress.observe))
     work.add_done_callback(lambda _: progress.wake.set())
-    with on_disconnect(request, work.cancel):
+    with on_disconnect(request, work.cancel), _ended(work):
         async with sse_response(
             cast("web.Request", request), ping_interval=keepalive_seconds, sep="\n", allow_all_methods=True
         ) as response:
@@ -51,6 +51,15 @@ async def stream(request: web.BaseRequest, call: Call, *, keepalive_seconds: flo
             _, body = await _outcome(work)
             await response.send(orjson.dumps(body).decode(), event="result")
     return response
+
+
+@contextmanager
+def _ended(work: asyncio.Future[Performed]) -> Iterator[None]:
+    """On whatever way out."""
+    try:
+        yield
+    finally:
+        work.cancel()
 
 
 async def _outcome(work: asyncio.Future[Performed]) -> Performed:
@@ -68,22 +77,27 @@ async def _outcome(work: asyncio.Future[Performed]) -> Performed:
 
 
 class _Progress:
-    """What was observed and not sent yet: of statuses the newest, of text all."""
+    """What was observed and not sent yet: of statuses the newest, of text as much as an answer may have. A client that
+    reads slowly misses what is beyond; the result has it.
+    """
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
         self._text: list[str] = []
+        self._size = 0
         self._status: dict[str, Any] | None = None
 
     def observe(self, update: Said | Stated) -> None:
         if isinstance(update, Said):
-            self._text.append(update.text)
+            if self._size < ANSWER_BYTES:
+                self._text.append(update.text)
+                self._size += len(update.text)
         else:
             self._status = {"state": update.state.value, "message": update.text}
         self.wake.set()
 
     def take(self) -> list[dict[str, Any]]:
         self.wake.clear()
-        text, self._text = "".join(self._text), []
+        text, self._text, self._size = "".join(self._text), [], 0
         status, self._status = self._status, None
         return [*([{"text": text}] if text else []), *([status] if status is not None else [])]

@@ -16,9 +16,10 @@ from aiohttp_sse import sse_response
 from a2ad.audit import Audit
 from a2ad.card import Card
 from a2ad.config import Config
+from a2ad.config.values import CONTROL_PATH
 from a2ad.errors import ActionFailed, ParseError, ProtocolError, TaskNotFound
 from a2ad.inbound import Inbound, InboundRegistry
-from a2ad.outbound import Observer
+from a2ad.outbound.answer import Observer
 from a2ad.plugins import PluginHost
 from a2ad.schemas.control import read_action, read_query
 from a2ad.schemas.text import loads
@@ -28,7 +29,7 @@ from a2ad.web.guard import BodyError, control_refusal, media_type, peer_address,
 from a2ad.web.outbound import OutboundActions
 from a2ad.web.snapshot import Snapshots
 
-BASE = "/a2a/api"
+BASE = CONTROL_PATH
 #: how often the stream of changes looks for one, in seconds
 CHANGE_SECONDS = 1.0
 #: actions that leave the inbounds and outbounds as they are
@@ -179,22 +180,26 @@ class ControlApi:
             else:
                 result = await self._actions[action](fields)
         except (ActionFailed, ProtocolError) as error:
-            self._told(request, name, body, ok=False, message=str(error))
+            self._record(request, name, body, ok=False, message="refused")
             failure = {"ok": False, "message": str(error)}
             if isinstance(error, ActionFailed):
                 failure |= {**({"errors": error.errors} if error.errors else {}), **error.more}
             return 409, failure
-        self._told(request, name, body, ok=True, message=result["message"], target=result.get("id"))
+        except BaseException as error:
+            what = "dropped by its caller" if isinstance(error, asyncio.CancelledError) else "failed"
+            self._record(request, name, body, ok=False, message=what)
+            raise
+        self._record(request, name, body, ok=True, message=result["message"], target=result.get("id"))
         return 200, {"ok": True, **result}
 
-    def _told(
+    def _record(
         self, request: web.BaseRequest, action: str, body: dict[str, Any], *, ok: bool, message: str,
         target: str | None = None,
     ) -> None:  # fmt: skip
         """Who did what, and what became of it: no field but the id is told, for one might be a token."""
         target = target or body.get("id")
         told = {"action": action, "id": target[:200] if isinstance(target, str) else None, "ok": ok,
-                "source": peer_address(request), "message": message if ok else "refused"}  # fmt: skip
+                "source": peer_address(request), "message": message}  # fmt: skip
         self._audit.record("control.action", told)
         kind, _, change = action.partition(".")
         if ok and kind in {"inbound", "outbound"} and action not in NO_CHANGES:

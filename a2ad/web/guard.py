@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
-from a2ad.outbound import OUTBOUND_HEADER
+from a2ad.outbound.net import OUTBOUND_HEADER
 
 #: exactly these, and a Unix socket (`protocol.md` 1)
 LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
@@ -108,6 +108,13 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     content = request.content
     end = asyncio.get_running_loop().time() + BODY_SECONDS_ALL
     pieces: list[bytes] = []
+    try:
+        return await _read_pieces(content, limit, end, pieces)
+    finally:
+        pieces.clear()  # an exception of aiohttp's and its frames keep each other
+
+
+async def _read_pieces(content: StreamReader, limit: int, end: float, pieces: list[bytes]) -> bytes:
     size = 0
     while True:
         if content.is_eof():

@@ -8,7 +8,11 @@ from typing import Any, TypeAlias
 from a2ad.agent import ToolError
 from a2ad.errors import ActionFailed
 from a2ad.model import timestamp
-from a2ad.outbound import Caller, Connection, Observer, OutboundRegistry, ToolBox, keep_slot
+from a2ad.outbound.answer import Observer
+from a2ad.outbound.call import Caller
+from a2ad.outbound.connection import Connection
+from a2ad.outbound.registry import OutboundRegistry
+from a2ad.outbound.tools import ToolBox, keep_slot
 
 Fields: TypeAlias = dict[str, Any]
 Result: TypeAlias = dict[str, Any]
@@ -73,8 +77,6 @@ class OutboundActions:
         if skill is not None and connection.card is not None and skill not in {each.id for each in connection.skills}:
             known = ", ".join(each.id for each in connection.skills)
             raise ActionFailed(f"skill must be one of: {known}", {"skill": [f"must be one of: {known}"]})
-        if skill is not None and skill in connection.record.disabled_skills:
-            raise ActionFailed(f"skill {skill!r} is disabled", {"skill": ["is disabled"]})
         try:
             result = await self._tools(fields).call_skill(
                 connection,

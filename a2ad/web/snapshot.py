@@ -16,7 +16,8 @@ from a2ad.executor import prompt_text
 from a2ad.executors.pool import LiveSession, SessionPool
 from a2ad.inbound import Inbound, InboundRegistry
 from a2ad.model import TaskState, timestamp
-from a2ad.outbound import OutboundRegistry, list_tools
+from a2ad.outbound.registry import OutboundRegistry
+from a2ad.outbound.tools import list_tools
 from a2ad.plugins import PluginHost
 from a2ad.store import TaskQuery
 from a2ad.web.outbound import outbound_row
@@ -190,12 +191,20 @@ def task_row(view: TaskView) -> dict[str, Any]:
         "state": task.state.value,
         "createdAt": timestamp(task.created_at),
         "updatedAt": timestamp(task.updated_at),
-        "summary": prompt_text(orjson.loads(view.history[0])["parts"])[:SUMMARY_LENGTH] if view.history else "",
+        "summary": _text_of(view.history[0])[:SUMMARY_LENGTH] if view.history else "",
     }
     if task.state in {TaskState.FAILED, TaskState.REJECTED}:
         message = orjson.loads(task.status).get("message")
         row["error"] = prompt_text(message["parts"]) if message else task.state.value
     return row
+
+
+def _text_of(message: bytes) -> str:
+    """Of a stored message; one that cannot be read must not hide all the other tasks."""
+    try:
+        return prompt_text(orjson.loads(message)["parts"])
+    except (ValueError, LookupError, TypeError):
+        return "(what is stored of this task cannot be read)"
 
 
 def session_row(live: LiveSession) -> dict[str, Any]:

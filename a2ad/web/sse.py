@@ -109,8 +109,8 @@ class Streams:
                 stream.writing = False
                 stream.last_write = loop.time()
             await self._finish(request, response, call_id, reader)
-        except ConnectionError:
-            pass  # the client has left; its task goes on
+        except ConnectionError as error:
+            error.__traceback__ = None  # the client has left; its task goes on, and nothing is kept of its stream
         finally:
             self._open.discard(stream)
             reader.close()

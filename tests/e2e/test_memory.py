@@ -180,7 +180,7 @@ def test_nor_do_its_streams_and_their_readers(daemon: DaemonProcess, inbound: st
     _nothing_is_left(daemon, inbound)
 
 
-@pytest.mark.parametrize("text", ["hello", "question"])
+@pytest.mark.parametrize("text", ["denied", "hello", "question"])
 def test_nor_does_one_about_which_a_policy_decided(launch: Callable[..., DaemonProcess], text: str) -> None:
     daemon = launch(plugin={"plugin": PLUGIN, "gate": GATE})
     inbound = daemon.create_inbound(preset="kinds")
@@ -188,7 +188,7 @@ def test_nor_does_one_about_which_a_policy_decided(launch: Callable[..., DaemonP
         task = _send(daemon, inbound, text)
         if text == "question":
             task = _send(daemon, inbound, "red", taskId=task["id"])
-        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert task["status"]["state"] == f"TASK_STATE_{'REJECTED' if text == 'denied' else 'COMPLETED'}"
     _nothing_is_left(daemon, inbound)
 
 
@@ -203,4 +203,15 @@ def test_nor_does_what_was_refused(daemon: DaemonProcess, inbound: str) -> None:
             assert "error" in daemon.rpc(inbound, "SendMessage", params)
         assert "error" in daemon.rpc(inbound, "SubscribeToTask", {"id": ended})
         assert "error" in daemon.rpc(inbound, "CancelTask", {"id": ended})
+    _nothing_is_left(daemon, inbound)
+
+
+def test_nor_does_one_that_was_canceled_before_its_turn(launch: Callable[..., DaemonProcess]) -> None:
+    daemon = launch(plugin=PLUGIN, config="[limits]\nruns = 1\n")
+    inbound = daemon.create_inbound(preset="kinds")
+    running = _begin(daemon, inbound, "sleep")
+    for _ in range(TIMES):
+        canceled = daemon.rpc(inbound, "CancelTask", {"id": _begin(daemon, inbound, "sleep")})["result"]
+        assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
+    daemon.rpc(inbound, "CancelTask", {"id": running})
     _nothing_is_left(daemon, inbound)

@@ -22,7 +22,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def _merged(task: Task) -> list[dict[str, Any]]:
-    """Its artifacts, with neighbouring plain texts made one."""
+    """Its artifacts, with neighbouring plain texts made one, and no metadata where there is nothing in it."""
     artifacts: list[dict[str, Any]] = []
     for artifact in task.artifacts:
         read = json_format.MessageToDict(artifact)
@@ -32,7 +32,8 @@ def _merged(task: Task) -> list[dict[str, Any]]:
                 parts[-1] = {"text": parts[-1]["text"] + part["text"]}
             else:
                 parts.append(part)
-        artifacts.append({**read, "parts": parts})
+        metadata = read.pop("metadata", {})
+        artifacts.append({**read, "parts": parts, **({"metadata": metadata} if metadata else {})})
     return artifacts
 
 
@@ -85,7 +86,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=2),
     max_leaves=4,
 )
-metadata = st.none() | st.dictionaries(st.sampled_from("abc"), values, max_size=3)
+maybe_metadata = st.none() | st.dictionaries(st.sampled_from("abc"), values, max_size=3)
 part = st.one_of(
     st.builds(lambda text: {"text": text}, st.text(max_size=5)),
     st.builds(lambda text: {"text": text, "mediaType": "text/markdown"}, st.text(min_size=1, max_size=5)),
@@ -93,7 +94,7 @@ part = st.one_of(
 )
 pieces = st.builds(
     _piece,
-    metadata,
+    maybe_metadata,
     append=st.sampled_from([True, True, True, False]),
     artifact_id=st.sampled_from(["a", "b"]),
     parts=st.lists(part, min_size=1, max_size=3),
