@@ -240,7 +240,7 @@ class RemoteAway(RemoteError):
         super().__init__(message)
         #: seconds that the remote asked to wait
         self.retry_after = retry_after
-        #: nothing of the request has left
+        #: nothing of the request was taken up
         self.unsent = unsent
 
 

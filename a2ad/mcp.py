@@ -135,7 +135,11 @@ class Daemon:
                 raise ToolError(line(answer["message"], MESSAGE))
             state = answer["state"]
             return CallResult(
-                answer["text"], TaskState(state) if state else None, answer.get("taskId"), answer["contextId"]
+                answer["text"],
+                TaskState(state) if state else None,
+                answer.get("taskId"),
+                answer["contextId"],
+                line(answer["message"], MESSAGE),
             )
         except (LookupError, TypeError, ValueError):
             raise self._stranger(response) from None

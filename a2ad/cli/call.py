@@ -10,7 +10,7 @@ import click
 
 from a2ad.cli.client import Refused, find_connection, stream
 from a2ad.cli.inputs import daemon_options, text_argument
-from a2ad.cli.terminal import Conversation, exit_on_signals
+from a2ad.cli.terminal import Conversation, exit_on_signals, tell_output_error
 
 
 @click.command()
@@ -42,9 +42,12 @@ def call(
     fields["id"] = find_connection(url, connection)["id"]
     conversation = Conversation(as_json=as_json)
     try:
-        sys.exit(conversation.finish(_called(url, fields, conversation)))
-    finally:
+        status = conversation.finish(_called(url, fields, conversation))
         conversation.leave()
+    except OSError as error:
+        tell_output_error(error)
+        status = 1
+    sys.exit(status)
 
 
 def _called(url: str, fields: dict[str, Any], conversation: Conversation) -> dict[str, Any]:

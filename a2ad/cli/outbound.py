@@ -12,7 +12,7 @@ import click
 from a2ad.cli.client import Refused, act, find_connection, rows
 from a2ad.cli.inputs import daemon_options, token_of_variable
 from a2ad.cli.table import aligned, table
-from a2ad.cli.terminal import echo_json, note, safe
+from a2ad.cli.terminal import Failure, echo_json, note, safe
 
 Row = dict[str, Any]
 
@@ -159,7 +159,9 @@ def set_(connection: str, url: str, *, as_json: bool, **options: Any) -> None:
         "bearerTokenEnv": options["token_env"],
         "disabledSkills": _merged(row.get("disabledSkills"), options["disable_skill"], options["enable_skill"]),
         "skillOverrides": _overrides(row, options),
-        "tokenOrigins": _merged(row.get("tokenOrigins"), options["token_origin"], options["no_token_origin"]),
+        "tokenOrigins": _merged(
+            row.get("tokenOrigins"), options["token_origin"], tuple(map(_origin, options["no_token_origin"]))
+        ),
     }
     _warn_of_unknown_skills(row, options)
     _done(_act(url, "outbound.update", as_json, id=row["id"], **_given(fields)), as_json)
@@ -292,7 +294,9 @@ def _skill(row: Row, skill: Row) -> Row:
     override = (row.get("skillOverrides") or {}).get(skill["id"], {})
     return {
         "id": skill["id"],
-        "tool": "disabled" if skill["id"] in (row.get("disabledSkills") or ()) else "yes",
+        "tool": "disabled"
+        if skill["id"] in (row.get("disabledSkills") or ())
+        else (row.get("tools") or {}).get(skill["id"]),
         "title": override.get("name") or skill.get("name"),
         "description": override.get("description", skill.get("description")),
     }
@@ -308,10 +312,26 @@ def _given(fields: Mapping[str, Any]) -> Row:
 
 
 def _merged(known: list[str] | None, more: tuple[str, ...], fewer: tuple[str, ...]) -> list[str] | None:
-    """The list with some more and without others; None where nothing is to change."""
+    """The list with some more and without others; None where nothing is to change. What cannot be taken away, since it
+    is not there, is an error.
+    """
     if not more and not fewer:
         return None
+    for each in fewer:
+        if each not in (known or ()):
+            raise Failure(f"{each!r} is not there: there are {', '.join(known or ()) or 'none'}")
     return [each for each in dict.fromkeys([*(known or ()), *more]) if each not in fewer]
+
+
+def _origin(url: str) -> str:
+    """As the daemon keeps it."""
+    from a2ad.errors import RemoteRefused
+    from a2ad.outbound.net import origin_of
+
+    try:
+        return origin_of(url)
+    except RemoteRefused:
+        return url
 
 
 def _overrides(row: Row, options: Mapping[str, Any]) -> Row | None:

@@ -16,7 +16,7 @@ import click
 import structlog
 
 from a2ad.cli.inputs import json_option, text_argument, token_of_variable
-from a2ad.cli.terminal import Conversation, note
+from a2ad.cli.terminal import Conversation, note, tell_output_error
 from a2ad.errors import RemoteError, RemoteRefused
 from a2ad.model import TaskState
 from a2ad.outbound.answer import Answer, Said, Stated
@@ -105,7 +105,8 @@ class _Sender:
             status = self._conversation.finish(self._work.result())
         except asyncio.CancelledError:
             status = self._leaving if self._leaving is not None else 1
-        except BrokenPipeError:
+        except OSError as error:
+            tell_output_error(error)
             status = 1
         if self._jobs:
             # the remote's task is being canceled
@@ -148,9 +149,10 @@ class _Sender:
                 self._conversation.state(update.state, self._mask(update.text))
             elif text := self._said.feed(update.text):
                 self._conversation.say(text)
-        except BrokenPipeError:
-            # nobody reads any more; as an OSError it would be taken for one of the network
+        except OSError as error:
+            # nobody reads any more, or there is no room; it must not be taken for one of the network
             assert self._work is not None
+            tell_output_error(error)
             self._leaving = 1
             self._work.cancel()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -72,6 +73,7 @@ def _run(config: Config, *, demo: bool) -> int:
     from a2ad.service import serve as serve_until_stopped
 
     _give_memory_back()
+    _raise_descriptors()
     loop = _new_event_loop()
     asyncio.set_event_loop(loop)
     daemon = loop.create_task(serve_until_stopped(config, demo=demo, announce=_announce))
@@ -84,6 +86,15 @@ def _run(config: Config, *, demo: bool) -> int:
                 raise
             structlog.get_logger().error("plugin.tried_to_exit", error=type(error).__name__)
     return 0
+
+
+def _raise_descriptors() -> None:
+    """Sockets are many here, and the soft limit is often 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else max(soft, 1 << 20), hard)
+        )
 
 
 def _give_memory_back() -> None:

@@ -47,6 +47,12 @@ def safe(text: str) -> str:
     return printable(text).replace("\r", "").encode(errors="replace").decode()
 
 
+def tell_output_error(error: OSError) -> None:
+    """What became of our own output; that nobody reads it any more needs no word."""
+    if not isinstance(error, BrokenPipeError):
+        note(f"the answer cannot be written: {error.strerror}")
+
+
 def exit_on_signals() -> None:
     """Ctrl-C and SIGTERM end the process in order, with status 130 and 143."""
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import orjson
 
@@ -15,6 +15,7 @@ from a2ad.outbound.text import QUOTED, line
 #: an answer's artifacts, and one body or event of it, in bytes
 ANSWER_BYTES = 8 << 20
 MAX_ARTIFACTS = 10_000
+MAX_ID = 1024  # characters
 #: of an artifact, neighbouring texts counted as one
 MAX_PARTS = 1000
 FAILED = frozenset({TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED})
@@ -92,6 +93,8 @@ class Answer:
         self._history_parts: list[Json] = []
         self._observer = observer
         self._spoken = False
+        #: characters that were said: what is replaced again and again is not said without end
+        self._said = 0
         self._last_task: bytes = b""
         self._size = 0
 
@@ -222,14 +225,15 @@ class Answer:
             self._say(apart + added)
 
     def _say(self, text: str) -> None:
-        if text and self._observer is not None:
+        if text and self._observer is not None and self._said < 2 * ANSWER_BYTES:
             self._spoken = True
+            self._said += len(text)
             self._observer(Said(text))
 
     def _mine(self, frame: Json, key: str = "taskId") -> bool:
         task_id = frame.get(key)
-        if not isinstance(task_id, str) or not task_id or len(task_id) > 1024:
-            raise RemoteInvalid(f"{key} is missing")
+        if not _is_id(task_id):
+            raise RemoteInvalid(f"{key} is missing, or no id")
         if self.task_id is None and self.message is None:
             self.task_id = task_id
         self._take_context(frame)
@@ -237,7 +241,7 @@ class Answer:
 
     def _take_context(self, frame: Json) -> None:
         context_id = frame.get("contextId")
-        if isinstance(context_id, str) and 0 < len(context_id) <= 1024 and self.context_id is None:
+        if _is_id(context_id) and self.context_id is None:
             self.context_id = context_id
 
     @property
@@ -263,6 +267,11 @@ class Answer:
 def text_of(parts: list[Json]) -> str:
     """The text parts, as one text."""
     return "".join(part["text"] for part in parts if "text" in part)
+
+
+def _is_id(value: Any) -> TypeGuard[str]:
+    """An id is on one line: it is shown to models."""
+    return isinstance(value, str) and 0 < len(value) <= MAX_ID and line(value, MAX_ID) == value
 
 
 def _is_record(artifact_id: str, parts: list[Json]) -> bool:

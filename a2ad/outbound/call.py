@@ -9,7 +9,7 @@ from typing import Any
 
 from a2ad.errors import RemoteError, RemoteInvalid, RemoteRefused
 from a2ad.hookspecs import OutboundCall
-from a2ad.outbound.answer import Answer, Observer, Said, Stated
+from a2ad.outbound.answer import Answer, Observer, Said, Stated, text_of
 from a2ad.outbound.client import Endpoint, Remote
 from a2ad.outbound.connection import Connection
 from a2ad.outbound.contract import CallResult, new_message
@@ -17,6 +17,7 @@ from a2ad.outbound.files import keep_file
 from a2ad.outbound.registry import OutboundRegistry
 from a2ad.outbound.telling import tell
 from a2ad.outbound.text import MESSAGE, Mask, StreamMask, line
+from a2ad.store import OPERATOR
 
 #: how many daemons a call may have come through, itself included
 MAX_DEPTH = 8
@@ -53,8 +54,10 @@ async def call_skill(
     if caller.depth >= MAX_DEPTH:
         raise RemoteRefused(f"agents have called agents {MAX_DEPTH} times in a row: the chain ends here")
     skill_id = _chosen(connection, skill_id)
-    if context_id is None and task_id is not None:
-        context_id = registry.context_of_task(connection, task_id)
+    own_context = context_id is None and task_id is None
+    if task_id is not None:
+        remembered = registry.context_of_task(connection, task_id, None if caller.key == OPERATOR else caller.key)
+        context_id = context_id or remembered
     elif context_id is None:
         context_id = registry.context_of(connection, caller.key)
     call = _Call(registry, connection, caller, observer)
@@ -62,14 +65,15 @@ async def call_skill(
     answer = await call.answered(message, skill_id, text)
     if answer.context_id is not None and answer.context_id != context_id:
         context_id = answer.context_id
-        if task_id is None:
+        if own_context:
             registry.remember(connection, caller.key, context_id)
     context_id = context_id or ""
     if answer.task_id is not None and answer.asks:
-        registry.remember_task(connection, answer.task_id, context_id)
+        registry.remember_task(connection, answer.task_id, caller.key, context_id)
     told = partial(tell, answer, partial(keep_file, registry.state_dir))
     said = await asyncio.to_thread(told) if answer.has_files else told()
-    return CallResult(call.mask(said), answer.state, answer.task_id, context_id)
+    reason = line(text_of(answer.status_parts), MESSAGE, call.mask)
+    return CallResult(call.mask(said), answer.state, answer.task_id, context_id, reason)
 
 
 def _chosen(connection: Connection, skill_id: str | None) -> str | None:
@@ -156,14 +160,14 @@ class _Call:
             raise self._explained(error, endpoint) from None
         if masked is not None:
             masked.end()
-        if any(self.mask(each) != each for each in (answer.task_id, answer.context_id) if each is not None):
+        if any(self.mask.hides(each) for each in (answer.task_id, answer.context_id) if each is not None):
             raise RemoteInvalid("the agent gives the token back as an id")
         return answer
 
     def _explained(self, error: RemoteError, endpoint: Endpoint) -> RemoteError:
         connection = self._connection
         if not isinstance(error, RemoteRefused) or error.status in {404, 410}:
-            connection.wake()  # its card may say something else now
+            connection.suspect()
         if isinstance(error, RemoteRefused) and error.status == 401 and connection.token and not endpoint.token:
             hint = "the token is not sent to this origin, which is not that of the card: see tokenOrigins"
             return RemoteRefused(f"{error}; {hint}")

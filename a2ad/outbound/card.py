@@ -84,15 +84,15 @@ def parse_card(body: bytes, mask: Mask) -> RemoteCard:
         card = loads(body)
         check_depth(card)
     except ParseError as error:
-        raise RemoteInvalid(f"the agent card is not valid JSON ({error})") from None
+        raise RemoteInvalid(f"what is there is no agent card: {str(error).replace('The request', 'it')}") from None
     if not isinstance(card, dict) or not isinstance(card.get("name"), str):
-        raise RemoteInvalid("what is there is no agent card")
+        raise RemoteInvalid("what is there is no agent card: it has no name")
     capabilities = card.get("capabilities")
     capabilities = capabilities if isinstance(capabilities, dict) else {}
     extensions = _extensions(capabilities.get("extensions"))
     interface = _interface(card)
     tenant = interface.get("tenant")
-    if any(mask(each) != each for each in (interface["url"], tenant) if isinstance(each, str)):
+    if any(mask.hides(each) for each in (interface["url"], tenant) if isinstance(each, str)):
         raise RemoteInvalid("the agent card has the token in its interface")
     return RemoteCard(
         name=line(card["name"], NAME, mask),
@@ -146,7 +146,7 @@ def _skills(declared: Any, mask: Mask) -> tuple[RemoteSkill, ...]:
         if not isinstance(each, dict) or not isinstance(each.get("id"), str) or len(each["id"]) > 1000:
             continue
         skill_id = each["id"]
-        if mask(skill_id) != skill_id:
+        if mask.hides(skill_id):
             continue
         name = line(each.get("name"), NAME, mask) or line(skill_id, NAME)
         skills.setdefault(skill_id, RemoteSkill(skill_id, name, line(each.get("description"), DESCRIPTION, mask)))
@@ -167,7 +167,9 @@ async def fetch_card(net: Net, url: str, *, token: str | None = None, known: Fet
         async with asyncio.timeout(CARD_SECONDS):
             for place in places:
                 try:
-                    return await _fetch(net, place, token=token, known=known)
+                    fetched = await _fetch(net, place, token=token, known=known)
+                    _check_place(fetched.card, url, place)
+                    return fetched
                 except (RemoteRefused, RemoteInvalid) as error:
                     refusal = refusal or error
                     if isinstance(error, RemoteRefused) and error.status not in {401, 403, 404, 405}:
@@ -185,6 +187,15 @@ def _places(url: str) -> list[str]:
         return [url]
     base = f"{parts.scheme}://{parts.netloc}"
     return list(dict.fromkeys([url, f"{base}{parts.path.rstrip('/')}{WELL_KNOWN}", f"{base}{WELL_KNOWN}"]))
+
+
+def _check_place(card: RemoteCard, url: str, place: str) -> None:
+    """The card of the origin is meant by the origin's URL, or by that of the endpoint which the card names: not by any
+    path, which may be a slip of the pen.
+    """
+    path = urlsplit(url).path.rstrip("/")
+    if place != url and path and urlsplit(place).path == WELL_KNOWN and card.endpoint.rstrip("/") != url.rstrip("/"):
+        raise RemoteRefused(f"there is no agent card at {line(url, QUOTED)}", status=404)
 
 
 async def _fetch(net: Net, url: str, *, token: str | None, known: FetchedCard | None) -> FetchedCard:
@@ -206,6 +217,7 @@ async def _fetch(net: Net, url: str, *, token: str | None, known: FetchedCard | 
     mask = Mask([token or ""])
     card = parse_card(body, mask)
     body = mask(orjson.dumps(orjson.loads(body)).decode()).encode()  # spelt in one way: so no other hides the token
+    net.check(card.endpoint)
     await _check_interface(card, url, public=public)
     return FetchedCard(card, body, url, etag, fresh, public)
 

@@ -179,7 +179,7 @@ class _Call:
     async def _pause(self, failures: int, error: RemoteAway) -> None:
         """Wait before the next try; raises the error where there is none."""
         if failures > RETRIES:
-            raise error
+            raise RemoteAway(f"{error} (tried {failures} times)")
         self.trouble = str(error)
         pause = min(LONGEST_PAUSE, PAUSE * 2 ** (failures - 1)) * random.uniform(0.5, 1)  # noqa: S311 - spreads load
         if error.retry_after is not None:
@@ -308,6 +308,8 @@ class _Call:
             except EventTooLarge:
                 raise RemoteInvalid(f"an event of the stream is larger than {ANSWER_BYTES} bytes") from None
             for event in events:
+                if event.name != "message" or not event.data.strip():
+                    continue  # a heartbeat, or another's business
                 if not chunk and not is_json(event.data):
                     return  # half an event: it was cut
                 self._take(read_envelope(event.data, call_id))

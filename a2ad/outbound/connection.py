@@ -21,7 +21,7 @@ from a2ad.store import OutboundRecord
 #: pauses between tries to connect, in seconds; each is drawn between half and all of it
 PAUSE, LONGEST_PAUSE = 1.0, 300.0
 #: how often a connected remote is asked for its card, at most, in seconds; and sooner where a call finds it stale
-REFRESH_SECONDS, STALE_SECONDS = 60.0, 10.0
+REFRESH_SECONDS, STALE_SECONDS = 15.0, 1.0
 
 log = structlog.get_logger()
 
@@ -47,7 +47,8 @@ class Connection:
         self._wake = asyncio.Event()
         self._first = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
-        self._fetching = asyncio.Lock()
+        self._fetching: asyncio.Task[FetchedCard] | None = None
+        self._tried_at = 0.0
 
     @property
     def id(self) -> str:
@@ -91,6 +92,8 @@ class Connection:
         if self._keeper is not None:
             self._keeper.cancel()
             self._keeper = None
+        if self._fetching is not None:
+            self._fetching.cancel()
         self._first.set()
         self._first = asyncio.Event()
         self._fetched = None
@@ -107,6 +110,11 @@ class Connection:
         """Connect anew, now."""
         self._wake.set()
 
+    def suspect(self) -> None:
+        """Something went wrong: its card may say something else now. Not asked for more often than it may be stale."""
+        if asyncio.get_running_loop().time() - self._tried_at > STALE_SECONDS:
+            self.wake()
+
     def accept(self, fetched: FetchedCard) -> None:
         """Take this for the card from now on."""
         self._fetched = fetched
@@ -116,21 +124,28 @@ class Connection:
         self._set_error(None)
 
     async def fetch(self) -> FetchedCard:
-        """The card as it is now. Raises `RemoteError`."""
-        async with self._fetching:
-            try:
-                fetched = await fetch_card(
-                    self._net,
-                    self.record.agent_card_url,
-                    token=usable_token(self.record, self._set_token()),
-                    known=self._fetched if self.last_error is None else None,
-                )
-            except RemoteError as error:
-                self._first.set()
-                self._set_error(line(str(error), MESSAGE, self.mask))
-                raise
-            self.accept(fetched)
-            return fetched
+        """The card as it is now; those who ask at the same time get the same. Raises `RemoteError`."""
+        if self._fetching is None or self._fetching.done():
+            self._fetching = asyncio.create_task(self._fetch())
+        return await asyncio.shield(self._fetching)
+
+    async def _fetch(self) -> FetchedCard:
+        self._tried_at = asyncio.get_running_loop().time()
+        try:
+            fetched = await fetch_card(
+                self._net,
+                self.record.agent_card_url,
+                token=usable_token(self.record, self._set_token()),
+                known=self._fetched if self.last_error is None else None,
+            )
+        except RemoteError as error:
+            self._first.set()
+            if not isinstance(error, RemoteAway):
+                self._fetched = None  # it is there, and says something else now
+            self._set_error(line(str(error), MESSAGE, self.mask))
+            raise
+        self.accept(fetched)
+        return fetched
 
     async def _keep(self) -> None:
         failures = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,12 +28,15 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a call came to. `text` is what the remote said, without the token; `state` None for a direct message."""
+    """What a call came to. `text` is what the remote said, without the token; `state` None for a direct message.
+    `reason` is why the task did not complete, as far as the remote said.
+    """
 
     text: str
     state: TaskState | None
     task_id: str | None
     context_id: str
+    reason: str = ""
 
     @property
     def failed(self) -> bool:
@@ -64,11 +68,11 @@ def for_model(result: CallResult) -> str:
     if result.failed:
         assert result.state is not None
         word = result.state.value.removeprefix("TASK_STATE_").lower()
-        raise ToolError(f"The remote agent's task {word}: {result.text or 'no reason given'}")
+        raise ToolError(f"The remote agent's task {word}: {result.reason or result.text or 'no reason given'}")
     if result.state is not None and result.state.interrupted:
         what = "more input" if result.state is TaskState.INPUT_REQUIRED else "an authorisation"
         return (
             f"{result.text}\n\nThe remote agent needs {what} to go on. To answer it, call this tool again with"
-            f' "taskId": "{result.task_id}" and the answer as the prompt.'
+            f' "taskId": {json.dumps(result.task_id)} and the answer as the prompt.'
         ).lstrip()
     return result.text or "(The remote agent finished and said nothing.)"

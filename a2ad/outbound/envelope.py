@@ -12,6 +12,9 @@ from a2ad.outbound.net import REFUSAL_BYTES, Response, check_available, origin_o
 from a2ad.outbound.text import QUOTED, line
 from a2ad.schemas.text import check_depth, loads
 
+#: arrays and objects of an answer: reading it must not hold up the others for long
+MAX_CONTAINERS = 100_000
+
 
 async def check_status(response: Response) -> None:
     """Raises `RemoteAway` for 429 and 5xx, `RemoteRefused` for everything else that is no success."""
@@ -46,7 +49,7 @@ def is_json(data: bytes) -> bool:
 def read_envelope(body: bytes, call_id: int) -> Any:
     """The `result` of a JSON-RPC response. Raises `RemoteRefused` for its error, `RemoteInvalid` for anything else."""
     try:
-        envelope = loads(body)
+        envelope = loads(body, MAX_CONTAINERS)
         check_depth(envelope)
     except ParseError as error:
         raise RemoteInvalid(f"the agent's answer is not valid JSON ({error})") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 LONGEST = 64
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
@@ -16,21 +16,21 @@ def plain_name(connection: str, skill: str) -> str:
     return _OTHER.sub("_", f"a2a__{connection}__{skill}")[:LONGEST]
 
 
-def tool_names(skills: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str], str]:
-    """The name of each (connection id, skill id), from triples of connection id, connection name and skill id.
+def name_tools(skills: Iterable[str], *, connection_id: str, connection: str, taken: Collection[str]) -> dict[str, str]:
+    """A name for each skill of a connection: the plain one; where it is taken, with a hash of both ids behind it.
 
-    Who comes first keeps the plain name; where it is taken, a hash of both ids follows it. So the names depend on
-    nothing but the order: that of the connections' making.
+    Of two that want one name, the skill that has it letter for letter comes first. `taken` are the names that there
+    are already: nobody loses the name that he has (they are kept in the store), whatever a card says later.
     """
-    names: dict[tuple[str, str], str] = {}
-    taken: set[str] = set()
-    for connection_id, connection, skill in skills:
+    names: dict[str, str] = {}
+    others = set(taken)
+    for skill in sorted(skills, key=lambda skill: (plain_name("", skill) != f"a2a____{skill}", skill)):
         name = plain_name(connection, skill)
         salt = 0
-        while name in taken:
+        while name in others:
             digest = hashlib.sha256(f"{connection_id}\0{skill}\0{salt}".encode(errors="replace")).hexdigest()[:_HASH]
             name = f"{plain_name(connection, skill)[: LONGEST - _HASH - 1]}_{digest}"
             salt += 1
-        taken.add(name)
-        names[connection_id, skill] = name
+        others.add(name)
+        names[skill] = name
     return names

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -26,6 +27,8 @@ from a2ad.outbound.text import QUOTED, line
 #: says that a daemon is calling: the control API answers nobody who sends it
 OUTBOUND_HEADER = "A2AD-Outbound"
 MAX_REDIRECTS = 5
+#: responses of 1xx before the one that counts
+MAX_INFORMATIONAL = 20
 #: how long a connection may take to be made, in seconds
 CONNECT_SECONDS = 10.0
 #: sockets to all remotes together, and to one; further calls wait within their own deadline
@@ -41,7 +44,9 @@ def origin_of(url: str) -> str:
     try:
         parts = urlsplit(url)
         port = parts.port if parts.port is not None else {"http": 80, "https": 443}[parts.scheme]
-        if not parts.hostname or "@" in parts.netloc or any(letter <= " " or letter == "\x7f" for letter in url):
+        if "@" in parts.netloc:
+            raise RemoteRefused("a URL with a user name or a password in it is not asked: set a token instead")
+        if not parts.hostname or any(letter <= " " or letter == "\x7f" for letter in url):
             raise ValueError
         URL(url)
         if ":" not in parts.hostname:
@@ -70,7 +75,28 @@ class Response(aiohttp.ClientResponse):
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
         peername = connection.transport.get_extra_info("peername") if connection.transport is not None else None
         self.peer = str(peername[0]) if isinstance(peername, tuple) else ""
+        protocol = connection.protocol
+        assert protocol is not None
+        # anew for each response: the connection may have had others
+        setattr(protocol, "read", _few_informational(partial(type(protocol).read, protocol)))  # noqa: B010 - a method's
         return await super().start(connection)
+
+
+def _few_informational(read: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
+    """Aiohttp reads responses of 1xx without end, and without a pause."""
+    seen = 0
+
+    async def bounded() -> Any:
+        nonlocal seen
+        message, payload = await read()
+        if 100 <= message.code < 200:
+            seen += 1
+            if seen > MAX_INFORMATIONAL:
+                raise aiohttp.ClientPayloadError("too many informational responses")
+            await asyncio.sleep(0)
+        return message, payload
+
+    return bounded
 
 
 class Net:
@@ -118,7 +144,7 @@ class Net:
         origin = origin_of(url)
         try:
             for _ in range(MAX_REDIRECTS + 1):
-                self._check(url, public_only=public_only)
+                self.check(url, public_only=public_only)
                 async with self._session(public_only=public_only).request(
                     method, URL(url), headers=headers, data=body, allow_redirects=False
                 ) as response:
@@ -136,11 +162,14 @@ class Net:
                 raise RemoteRefused(str(error.os_error)) from None
             why = error.os_error.strerror or error.os_error
             raise RemoteAway(f"{origin} cannot be reached: {why}", unsent=True) from None
+        except aiohttp.ClientResponseError as error:
+            raise RemoteInvalid(f"{origin} answers with what is no HTTP: {type(error).__name__}") from None
         except (aiohttp.ClientError, ssl.SSLError, OSError, asyncio.IncompleteReadError) as error:
             raise RemoteAway(f"the connection to {origin} broke: {type(error).__name__}") from None
         raise RemoteRefused(f"{origin} redirects in a circle")
 
-    def _check(self, url: str, *, public_only: bool) -> None:
+    def check(self, url: str, *, public_only: bool = False) -> None:
+        """Raises `RemoteRefused` for what is never asked."""
         parts = URL(url)  # as the client reads it
         host, port = parts.raw_host or "", parts.port or 0
         whole = self._own_ports.get(port)
@@ -174,7 +203,9 @@ def _redirected(response: aiohttp.ClientResponse, method: str, origin: str) -> s
     except ValueError:
         raise RemoteRefused(f"{origin} redirects to what is no address") from None
     if origin_of(target) != origin:
-        raise RemoteRefused(f"{origin} redirects to another origin, which is not followed")
+        raise RemoteRefused(
+            f"{origin} redirects to {line(target, QUOTED)}, which is another origin: that is not followed"
+        )
     if method != hdrs.METH_GET and response.status not in {307, 308}:
         raise RemoteRefused(f"{origin} redirects the call (HTTP {response.status}), which is not followed")
     return target
@@ -184,7 +215,7 @@ def check_available(response: Response) -> None:
     """Raises `RemoteAway` for 429 and 5xx: it may go better later."""
     if response.status == 429 or response.status >= 500:
         origin = origin_of(str(response.url))
-        raise RemoteAway(f"{origin} answers HTTP {response.status}", retry_after=retry_after(response))
+        raise RemoteAway(f"{origin} answers HTTP {response.status}", retry_after=retry_after(response), unsent=True)
 
 
 def bearer(token: str | None) -> dict[str, str]:

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +18,11 @@ import structlog
 
 from a2ad.audit import Audit
 from a2ad.credentials import is_token
-from a2ad.errors import A2adError, ActionFailed, RemoteError, RemoteRefused
+from a2ad.errors import A2adError, ActionFailed, RemoteError, RemoteRefused, StoreUnavailable
 from a2ad.model import now_ms
 from a2ad.outbound.card import FetchedCard, fetch_card
 from a2ad.outbound.connection import Connection, usable_token
-from a2ad.outbound.names import tool_names
+from a2ad.outbound.names import name_tools
 from a2ad.outbound.net import Net, origin_of
 from a2ad.outbound.text import MESSAGE, Mask, line
 from a2ad.outbound.tokens import TokenFile
@@ -33,6 +33,8 @@ from a2ad.store import OutboundRecord, Store
 MAX_CONNECTIONS = 1000
 #: contexts and tasks of remotes that are remembered
 MAX_REMEMBERED = 10_000
+#: tools of a connection whose names are kept, those among them that its card has no more
+MAX_NAMES = 2000
 #: how long the tasks of calls that nobody waits for may take to be canceled at shutdown, in seconds
 CLOSE_SECONDS = 2.0
 
@@ -52,9 +54,10 @@ class OutboundRegistry:
         self._connections: dict[str, Connection] = {}
         self._changing = asyncio.Lock()
         self._jobs: set[asyncio.Task[None]] = set()
-        self._names: dict[tuple[str, str], str] | None = None
-        #: (connection, task or caller) → the contextId that the remote gave it
+        #: (connection, caller) → the contextId that the remote gave it
         self._contexts: dict[tuple[str, str], str] = {}
+        #: (connection, task that waits) → its caller and its contextId
+        self._tasks: dict[tuple[str, str], tuple[str, str]] = {}
 
     async def load(self) -> None:
         """Read what is kept. Raises `StartupError`."""
@@ -98,7 +101,7 @@ class OutboundRegistry:
         """The connection; raises `ActionFailed` where there is none."""
         connection = self._connections.get(connection_id)
         if connection is None:
-            raise _wrong("id", f"there is no outbound connection {connection_id!r}")
+            raise _wrong("id", f"{connection_id!r} is no outbound connection")
         return connection
 
     # what the operator does
@@ -109,8 +112,8 @@ class OutboundRegistry:
         The card is fetched first where the connection is to be enabled; but a variable that is not set is an error
         of the connection's own, which is kept.
         """
+        fields = self._checked(fields)
         record = OutboundRecord(id=f"out-{secrets.token_hex(4)}-{secrets.token_hex(2)}", created_at=0, **fields)
-        self._check(record)
         fetched = None
         if record.enabled:
             with suppress(RemoteRefused):  # of the variable: the connection says so itself
@@ -119,11 +122,11 @@ class OutboundRegistry:
         async with self._changing:
             if len(self) >= MAX_CONNECTIONS:
                 raise ActionFailed(f"there are {MAX_CONNECTIONS} outbound connections already")
-            # their order decides about the tools' names: it is that of a restart, too
             newest = max((each.record.created_at for each in self), default=0)
-            record = replace(
-                record, created_at=max(now_ms(), newest + 1), card=fetched.body if fetched is not None else None
-            )
+            record = replace(record, created_at=max(now_ms(), newest + 1))
+            if fetched is not None:
+                skills = [skill.id for skill in fetched.card.skills]
+                record = self._named(replace(record, card=fetched.body), skills)
             await self._store.save_outbound(record)
             connection = self._put(record)
         if fetched is not None:
@@ -139,8 +142,12 @@ class OutboundRegistry:
         """Change what is given. Raises `ActionFailed`."""
         async with self._changing:
             connection = self.need(connection_id)
+            fields = self._checked(fields)
+            if fields.get("name", connection.record.name) != connection.record.name:
+                renamed = replace(connection.record, name=fields["name"], tool_names={})
+                renamed = self._named(renamed, [skill.id for skill in connection.skills])
+                fields["tool_names"] = renamed.tool_names
             record = replace(connection.record, **fields)
-            self._check(record)
             await self._store.save_outbound(record)
             # a card may have come meanwhile
             connection.record = replace(connection.record, **fields)
@@ -150,7 +157,6 @@ class OutboundRegistry:
                     connection.wake()
             else:
                 connection.stop()
-            self._changed()
             return connection
 
     async def remove(self, connection_id: str) -> Connection:
@@ -163,8 +169,10 @@ class OutboundRegistry:
             connection.stop()
             for call in list(connection.calls):
                 call.cancel()
-            self._changed()
-            await asyncio.to_thread(self._tokens.set, connection_id, None)
+            try:
+                await asyncio.to_thread(self._tokens.set, connection_id, None)
+            except StoreUnavailable as error:  # the next start forgets it
+                log.warning("outbound.token_not_forgotten", id=connection_id, error=str(error))
             return connection
 
     async def set_token(self, connection_id: str, token: str | None) -> Connection:
@@ -201,37 +209,36 @@ class OutboundRegistry:
             text = line(str(error), MESSAGE, Mask([token or ""]))
             raise ActionFailed(text, {"agentCardUrl": [text]}) from None
 
-    def _check(self, record: OutboundRecord) -> None:
-        for field, url in (
-            ("agentCardUrl", record.agent_card_url),
-            *(("tokenOrigins", o) for o in record.token_origins),
-        ):
-            try:
-                origin_of(url)
-            except RemoteRefused as error:
-                raise _wrong(field, str(error)) from None
-        if record.preset and record.preset not in self.host.presets:
+    def _checked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields, origins in one spelling. Raises `ActionFailed`."""
+        checked = dict(fields)
+        if "agent_card_url" in fields:
+            _origin("agentCardUrl", fields["agent_card_url"])
+        if "token_origins" in fields:
+            origins = [_origin("tokenOrigins", url) for url in fields["token_origins"]]
+            checked["token_origins"] = tuple(dict.fromkeys(origins))
+        if fields.get("preset") and fields["preset"] not in self.host.presets:
             raise _wrong("preset", f"must be one of: {', '.join(self.host.presets)}")
+        return checked
 
     def _put(self, record: OutboundRecord) -> Connection:
         connection = Connection(
             record, self.net, lambda: self._tokens.get(record.id), lambda: self._card_changed(record.id)
         )
         self._connections[record.id] = connection
-        self._changed()
         return connection
 
     def _card_changed(self, connection_id: str) -> None:
         connection = self._connections.get(connection_id)
         if connection is None:
             return
-        body = connection.body
-        if body != connection.record.card:
-            connection.record = replace(connection.record, card=body)
+        record = self._named(connection.record, [skill.id for skill in connection.skills])
+        record = record if connection.body == record.card else replace(record, card=connection.body)
+        if record is not connection.record:
+            connection.record = record
             job = asyncio.create_task(self._keep_card(connection_id))
             self._jobs.add(job)
             job.add_done_callback(self._jobs.discard)
-        self._changed()
 
     async def _keep_card(self, connection_id: str) -> None:
         async with self._changing:
@@ -242,20 +249,22 @@ class OutboundRegistry:
             except A2adError as error:
                 log.warning("outbound.card_not_kept", id=connection_id, error=str(error))
 
-    def _changed(self) -> None:
-        self._names = None
-
     # what the tools are called, and where conversations are
 
     def tool_name(self, connection: Connection, skill_id: str) -> str:
         """Of a skill that the connection has, also where it is disabled now: so no other one gets its name."""
-        if self._names is None:
-            self._names = tool_names(
-                (each.id, each.record.name, skill.id)
-                for each in self
-                for skill in sorted(each.skills, key=lambda skill: skill.id)
-            )
-        return self._names[connection.id, skill_id]
+        return connection.record.tool_names[skill_id]
+
+    def _named(self, record: OutboundRecord, skills: Iterable[str]) -> OutboundRecord:
+        """The record with a name for each of these skills; those that have one keep it."""
+        known = record.tool_names if len(record.tool_names) <= MAX_NAMES else {}
+        new = [skill for skill in skills if skill not in known]
+        if not new:
+            return record
+        taken = {name for each in self if each.id != record.id for name in each.record.tool_names.values()}
+        taken |= set(known.values())
+        names = name_tools(new, connection_id=record.id, connection=record.name, taken=taken)
+        return replace(record, tool_names={**known, **names})
 
     def context_of(self, connection: Connection, key: str) -> str:
         """The contextId of a caller at a connection: the one that the remote gave it, else one that is always the same.
@@ -268,9 +277,14 @@ class OutboundRegistry:
         digest = hmac.new(self._store.secret, f"context\0{connection.id}\0{key}".encode(), hashlib.sha256).digest()
         return str(UUID(bytes=digest[:16], version=5))
 
-    def context_of_task(self, connection: Connection, task_id: str) -> str | None:
-        """The contextId of a task that was called before, as far as it is remembered."""
-        return self._contexts.get((connection.id, _task_key(task_id)))
+    def context_of_task(self, connection: Connection, task_id: str, key: str | None) -> str | None:
+        """The contextId of a task that was called before, as far as it is remembered. Raises `RemoteRefused` for one of
+        another caller; None as the `key` may have all.
+        """
+        owner, context_id = self._tasks.get((connection.id, task_id), (key, None))
+        if key not in {None, owner}:
+            raise RemoteRefused("no task of this conversation waits under that taskId")
+        return context_id
 
     def remember(self, connection: Connection, key: str, context_id: str) -> None:
         """The contextId that a remote gave to a caller."""
@@ -279,13 +293,19 @@ class OutboundRegistry:
         if len(self._contexts) > MAX_REMEMBERED:
             del self._contexts[next(iter(self._contexts))]
 
-    def remember_task(self, connection: Connection, task_id: str, context_id: str) -> None:
-        """The contextId that a task of a remote has."""
-        self.remember(connection, _task_key(task_id), context_id)
+    def remember_task(self, connection: Connection, task_id: str, key: str, context_id: str) -> None:
+        """Who has a task of a remote, and its contextId."""
+        self._tasks.pop((connection.id, task_id), None)
+        self._tasks[connection.id, task_id] = (key, context_id)
+        if len(self._tasks) > MAX_REMEMBERED:
+            del self._tasks[next(iter(self._tasks))]
 
 
-def _task_key(task_id: str) -> str:
-    return f"task\0{task_id}"
+def _origin(field: str, url: str) -> str:
+    try:
+        return origin_of(url)
+    except RemoteRefused as error:
+        raise _wrong(field, str(error)) from None
 
 
 def _wrong(field: str, text: str) -> ActionFailed:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """`data` is its lines, joined by line breaks; `id` the last one that the stream gave so far, or None."""
+    """`data` is its lines, joined by line breaks; `id` the last one that the stream gave so far, or None; `name` is
+    its type, `message` where it has none.
+    """
 
     data: bytes
     id: str | None
+    name: str = field(default="message", compare=False)
 
 
 #: of data, in one event
@@ -31,6 +34,7 @@ class EventReader:
         self._first = True
         self._data: list[bytes] = []
         self._size = 0
+        self._name = ""
         self.last_id: str | None = None
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
@@ -77,14 +81,17 @@ class EventReader:
             self._size += len(value) + 1
             if self._size > self._limit or len(self._data) > MAX_LINES:
                 raise EventTooLarge
+        elif name == b"event":
+            self._name = value.decode(errors="replace")
         elif name == b"id" and b"\0" not in value:
             self.last_id = value.decode(errors="replace")
 
     def _dispatch(self, events: list[ServerEvent]) -> None:
         if self._data:
-            events.append(ServerEvent(b"\n".join(self._data), self.last_id))
+            events.append(ServerEvent(b"\n".join(self._data), self.last_id, self._name or "message"))
             self._data = []
             self._size = 0
+        self._name = ""
 
 
 def _line_ends(chunk: bytes) -> list[tuple[int, int]]:

@@ -13,9 +13,12 @@ MASK = "***"
 NAME, DESCRIPTION, MESSAGE = 200, 1000, 4000
 #: what an error quotes of a remote, in characters: it is cut to `MESSAGE` once the token is taken out, not before
 QUOTED = 16_000
+#: a token that is shorter may be in a name by chance, in characters
+SHORTEST = 6
 # C0 and C1 controls but for tab and line breaks; what turns the direction of text; what is not seen at all
 _CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
 _BLANKS = re.compile(r"\s+")
 
@@ -47,6 +50,10 @@ class Mask:
 
     def __call__(self, text: str) -> str:
         return self._pattern.sub(MASK, text) if self._pattern is not None else text
+
+    def hides(self, name: str) -> bool:
+        """Whether a name that cannot be changed has a token in it. One so short is in many names."""
+        return any(len(word) >= SHORTEST and word in name for word in self._words)
 
     def held(self, text: str) -> int:
         """How much of the end of a text may be the beginning of a token, in characters."""

@@ -7,9 +7,13 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+import structlog
+
 from a2ad.errors import StartupError, StoreUnavailable
 
 FILE = "outbound-tokens.json"
+
+log = structlog.get_logger()
 
 
 class TokenFile:
@@ -33,7 +37,10 @@ class TokenFile:
             raise StartupError(f"the tokens in {self._path} cannot be read: {error}") from None
         self._tokens = {key: token for key, token in tokens.items() if key in known}
         if self._tokens != tokens:  # of a connection that was removed as the daemon ended
-            self._write(self._tokens)
+            try:
+                self._write(self._tokens)
+            except OSError as error:
+                log.warning("outbound.tokens_not_tidied", error=error.strerror)
 
     def get(self, connection_id: str) -> str | None:
         return self._tokens.get(connection_id)

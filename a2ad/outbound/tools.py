@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -24,11 +24,16 @@ def list_tools(registry: OutboundRegistry) -> list[dict[str, Any]]:
     return [
         {**_described(connection, skill), "name": registry.tool_name(connection, skill.id), "schema": SCHEMA,
          "connection": connection.id, "skill": skill.id}
-        for connection in registry
-        if connection.record.enabled
-        for skill in connection.skills
-        if skill.id not in connection.record.disabled_skills
+        for connection, skill in _offered(registry)
     ]  # fmt: skip
+
+
+def _offered(registry: OutboundRegistry) -> Iterator[tuple[Connection, RemoteSkill]]:
+    for connection in registry:
+        if connection.record.enabled:
+            for skill in connection.skills:
+                if skill.id not in connection.record.disabled_skills:
+                    yield connection, skill
 
 
 def _described(connection: Connection, skill: RemoteSkill) -> dict[str, str]:
@@ -37,10 +42,15 @@ def _described(connection: Connection, skill: RemoteSkill) -> dict[str, str]:
     title = override.get("name") or skill.name
     description = override.get("description")
     if description is None:
-        said = f" It describes this skill as: {orjson.dumps(skill.description).decode()}" if skill.description else ""
-        agent = connection.card.name if connection.card is not None else ""
-        description = f'Sends a task to the remote agent "{agent or connection.record.name}".{said}'
+        agent = (connection.card.name if connection.card is not None else "") or line(connection.record.name, NAME)
+        said = f" It describes this skill as: {_quoted(skill.description)}" if skill.description else ""
+        description = f"Sends a task to the remote agent {_quoted(agent)}.{said}"
     return {"title": title, "description": description}
+
+
+def _quoted(text: str) -> str:
+    """In quotes that it cannot leave."""
+    return orjson.dumps(text).decode()
 
 
 class ToolBox:
@@ -68,12 +78,11 @@ class ToolBox:
         ]
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        tool = next((tool for tool in list_tools(self._registry) if tool["name"] == name), None)
-        if tool is None:
-            raise ToolError(f"there is no tool {line(name, NAME)!r}")
         prompt, task_id = read_arguments(arguments)
-        connection = self._registry.need(tool["connection"])
-        return for_model(await self.call_skill(connection, tool["skill"], prompt, task_id=task_id))
+        for connection, skill in _offered(self._registry):
+            if connection.record.tool_names.get(skill.id) == name:
+                return for_model(await self.call_skill(connection, skill.id, prompt, task_id=task_id))
+        raise ToolError(f"there is no tool {line(name, NAME)!r}")
 
     async def call_skill(
         self, connection: Connection, skill_id: str | None, text: str, *, task_id: str | None = None,

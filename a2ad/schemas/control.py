@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from marshmallow import EXCLUDE, RAISE, Schema, ValidationError, fields, validate
@@ -100,7 +100,7 @@ class _Milliseconds(fields.Integer):
     default_error_messages = {"invalid": "must be a whole number", "null": "must be a whole number"}  # noqa: RUF012
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(strict=True, validate=validate.Range(1, 86_400_000), **more)
+        super().__init__(strict=True, validate=validate.Range(1, 86_400_000, error="must be {min} to {max}"), **more)
 
     def _deserialize(self, value: Any, *args: Any, **more: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -129,8 +129,19 @@ class _OutboundCreate(_OutboundFields):
     enabled = _Flag()
 
 
+def _fixed(how: str) -> Callable[[Any], None]:
+    def refuse(_: Any) -> None:
+        raise ValidationError(f"cannot be changed: {how}")
+
+    return refuse
+
+
 class _OutboundUpdate(_Id, _OutboundFields):
     name = _Text(validate=_FILLED)
+    agent_card_url = fields.Raw(
+        data_key="agentCardUrl", allow_none=True, validate=_fixed("remove the connection and create another one")
+    )
+    enabled = fields.Raw(allow_none=True, validate=_fixed("that is outbound.enable and outbound.disable"))
 
 
 class _Discover(_Action):

@@ -19,14 +19,14 @@ _LONG_NUMBER = re.compile(rb"\d{19}")
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 
 
-def loads(raw: bytes) -> Any:
-    """Parse JSON (RFC 8259, UTF-8 without a byte order mark). Raises `ParseError`.
+def loads(raw: bytes, most: int = MAX_CONTAINERS) -> Any:
+    """Parse JSON (RFC 8259, UTF-8 without a byte order mark) of `most` arrays and objects. Raises `ParseError`.
 
     Integers outside -2^63 to 2^64-1 and lone surrogates are refused, not changed: orjson would read the first as
     floats, so a text with so long a run of digits is read by the standard library, with a check.
     """
-    if raw.count(b"[") + raw.count(b"{") > MAX_CONTAINERS:
-        raise ParseError(f"The request has more than {MAX_CONTAINERS} arrays and objects")
+    if raw.count(b"[") + raw.count(b"{") > most:
+        raise ParseError(f"The request has more than {most} arrays and objects")
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:

@@ -44,7 +44,9 @@ class InboundRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutboundRecord:
-    """A connection to a remote agent. `card` is the agent card that it had last, for its tools to keep their names."""
+    """A connection to a remote agent. `tool_names` are what its skills' tools are called, by skill; `card` is the agent
+    card that it had last.
+    """
 
     id: str
     name: str
@@ -57,6 +59,7 @@ class OutboundRecord:
     disabled_skills: tuple[str, ...] = ()
     skill_overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     token_origins: tuple[str, ...] = ()
+    tool_names: Mapping[str, str] = field(default_factory=dict)
     card: bytes | None = None
 
 

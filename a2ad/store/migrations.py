@@ -126,6 +126,7 @@ STEPS = (
         disabled_skills BLOB NOT NULL,
         skill_overrides BLOB NOT NULL,
         token_origins BLOB NOT NULL,
+        tool_names BLOB NOT NULL,
         card BLOB
     ) WITHOUT ROWID;
     """,

@@ -183,7 +183,8 @@ class Reader:
                 disabled_skills=tuple(orjson.loads(row[8])),
                 skill_overrides=orjson.loads(row[9]),
                 token_origins=tuple(orjson.loads(row[10])),
-                card=row[11],
+                tool_names=orjson.loads(row[11]),
+                card=row[12],
             )
             for row in rows
         ]

@@ -135,9 +135,10 @@ class SqliteStore:
         values = (
             record.id, record.name, record.agent_card_url, record.created_at, record.enabled, record.timeout_ms,
             record.bearer_token_env, record.preset, orjson.dumps(record.disabled_skills),
-            orjson.dumps(record.skill_overrides), orjson.dumps(record.token_origins), record.card,
+            orjson.dumps(record.skill_overrides), orjson.dumps(record.token_origins),
+            orjson.dumps(record.tool_names), record.card,
         )  # fmt: skip
-        await self._execute(f"INSERT OR REPLACE INTO outbounds VALUES ({_marks(12)})", values)
+        await self._execute(f"INSERT OR REPLACE INTO outbounds VALUES ({_marks(13)})", values)
 
     async def delete_outbound(self, outbound_id: str) -> None:
         await self._execute("DELETE FROM outbounds WHERE id = ?", (outbound_id,))

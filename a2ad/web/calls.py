@@ -77,27 +77,30 @@ async def _outcome(work: asyncio.Future[Performed]) -> Performed:
 
 
 class _Progress:
-    """What was observed and not sent yet: of statuses the newest, of text as much as an answer may have. A client that
-    reads slowly misses what is beyond; the result has it.
+    """What was observed and not sent yet, in order: of neighbouring statuses the newest, neighbouring texts as one.
+    Of text there is as much as an answer may have: a client that reads slowly misses what is beyond; the result has it.
     """
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
-        self._text: list[str] = []
+        self._updates: list[list[str] | dict[str, Any]] = []
         self._size = 0
-        self._status: dict[str, Any] | None = None
 
     def observe(self, update: Said | Stated) -> None:
-        if isinstance(update, Said):
-            if self._size < ANSWER_BYTES:
-                self._text.append(update.text)
-                self._size += len(update.text)
-        else:
-            self._status = {"state": update.state.value, "message": update.text}
+        last = self._updates[-1] if self._updates else None
+        if isinstance(update, Stated):
+            if isinstance(last, dict):
+                self._updates.pop()
+            self._updates.append({"state": update.state.value, "message": update.text})
+        elif self._size < ANSWER_BYTES:
+            self._size += len(update.text)
+            if isinstance(last, list):
+                last.append(update.text)
+            else:
+                self._updates.append([update.text])
         self.wake.set()
 
     def take(self) -> list[dict[str, Any]]:
         self.wake.clear()
-        text, self._text, self._size = "".join(self._text), [], 0
-        status, self._status = self._status, None
-        return [*([{"text": text}] if text else []), *([status] if status is not None else [])]
+        updates, self._updates, self._size = self._updates, [], 0
+        return [{"text": "".join(each)} if isinstance(each, list) else each for each in updates]

@@ -13,6 +13,7 @@ from a2ad.outbound.call import Caller
 from a2ad.outbound.connection import Connection
 from a2ad.outbound.registry import OutboundRegistry
 from a2ad.outbound.tools import ToolBox, keep_slot
+from a2ad.store import OPERATOR
 
 Fields: TypeAlias = dict[str, Any]
 Result: TypeAlias = dict[str, Any]
@@ -37,7 +38,13 @@ class OutboundActions:
 
     async def _create(self, fields: Fields) -> Result:
         connection = await self._outbounds.create(fields)
-        return {"message": _done(connection, "created"), "id": connection.id}
+        told = _done(connection, "created")
+        if connection.card is not None:
+            card = connection.card
+            told += f': agent "{card.name}" at {card.endpoint}, skills: {len(card.skills)}'
+        if [each.record.name for each in self._outbounds].count(connection.record.name) > 1:
+            told += "; there is another connection of that name"
+        return {"message": told, "id": connection.id}
 
     async def _update(self, fields: Fields) -> Result:
         outbound_id = fields.pop("id")
@@ -76,7 +83,8 @@ class OutboundActions:
         skill = fields.get("skill") or None
         if skill is not None and connection.card is not None and skill not in {each.id for each in connection.skills}:
             known = ", ".join(each.id for each in connection.skills)
-            raise ActionFailed(f"skill must be one of: {known}", {"skill": [f"must be one of: {known}"]})
+            what = f"must be one of: {known}" if known else "cannot be chosen: the agent has no skills"
+            raise ActionFailed(f"skill {what}", {"skill": [what]})
         try:
             result = await self._tools(fields).call_skill(
                 connection,
@@ -93,14 +101,14 @@ class OutboundActions:
         if result.task_id is not None:
             row["taskId"] = result.task_id
         if result.failed:
-            raise ActionFailed(result.text or f"the remote task is {row['state']}", more=row)
+            raise ActionFailed(result.reason or f"the remote task is {row['state']}", more=row)
         return {"message": f"the remote task is {row['state']}" if row["state"] else "answered with a message", **row}
 
     def _tools(self, fields: Fields) -> ToolBox:
         if "session" in fields:
             return self._session_tools(fields["session"])
         name = fields.get("caller")
-        caller = Caller(f"mcp\0{name}", "mcp") if name else Caller("operator", "operator")
+        caller = Caller(f"mcp\0{name}", "mcp") if name else Caller(OPERATOR, OPERATOR)
         return ToolBox(self._outbounds, lambda: caller, lend=keep_slot, mcp_server={})
 
 
@@ -110,8 +118,8 @@ def _done(connection: Connection, what: str) -> str:
     return f"{told}; but {connection.last_error}" if connection.last_error is not None else told
 
 
-def outbound_row(connection: Connection) -> dict[str, Any]:
-    """A connection in the snapshot."""
+def outbound_row(connection: Connection, outbounds: OutboundRegistry) -> dict[str, Any]:
+    """A connection in the snapshot; `tools` are the names of its skills' tools."""
     record = connection.record
     disabled = set(record.disabled_skills)
     row: dict[str, Any] = {
@@ -137,4 +145,5 @@ def outbound_row(connection: Connection) -> dict[str, Any]:
         row["lastError"] = connection.last_error
     if connection.card is not None:
         row["card"] = connection.card.preview()
+        row["tools"] = {skill.id: outbounds.tool_name(connection, skill.id) for skill in connection.skills}
     return row

@@ -66,7 +66,7 @@ class Snapshots:
         )
         return {
             "inbounds": [inbound_row(inbound, base_url) for inbound in self._inbounds],
-            "outbounds": [outbound_row(connection) for connection in self._outbounds],
+            "outbounds": [outbound_row(connection, self._outbounds) for connection in self._outbounds],
             "tasks": [task_row(stored_view(task)) for task in page.tasks],
             "peers": [peer.to_json() for peer in self._peers],
             "sessions": [session_row(live) for live in self._pool],
