@@ -134,12 +134,14 @@ class Daemon:
             if "contextId" not in answer:  # the remote was not asked, or never answered
                 raise ToolError(line(answer["message"], MESSAGE))
             state = answer["state"]
+            # the remote's reason, or the daemon's own words for none
+            reason = "" if answer["message"] == f"the remote task is {state}" else line(answer["message"], MESSAGE)
             return CallResult(
                 answer["text"],
                 TaskState(state) if state else None,
                 answer.get("taskId"),
                 answer["contextId"],
-                line(answer["message"], MESSAGE),
+                reason,
             )
         except (LookupError, TypeError, ValueError):
             raise self._stranger(response) from None

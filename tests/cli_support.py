@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 #: a bound that only a hang reaches, in seconds
@@ -54,6 +55,21 @@ def run(url: str | None, *arguments: str, stdin: str | bytes = b"", env: dict[st
         check=False,
     )
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def run_to_full_disk(url: str | None, *arguments: str) -> Done:
+    """Run a command to its end whose standard output has no room."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command(*arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(url),
+            timeout=PATIENCE,
+            check=False,
+        )
+    return Done(done.returncode, b"", done.stderr)
 
 
 class Started:

@@ -10,7 +10,7 @@ from tests.daemon import DaemonProcess
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Callable[..., DaemonProcess]]:
-    """`launch(*options, plugin="…", config="…")` starts a daemon; all are ended, and those that crashed are told."""
+    """`launch(*options, plugin="…", config="…")` starts a daemon; all are ended with the test."""
     started: list[DaemonProcess] = []
 
     def start(*options: str, **more: object) -> DaemonProcess:

@@ -183,8 +183,8 @@ class DaemonProcess:
 def running(folder: Path, **more: Any) -> Iterator[DaemonProcess]:
     """A daemon for the tests of a module; afterwards it has to end in order."""
     daemon = DaemonProcess(folder, **more)
-    yield daemon
     try:
+        yield daemon
         assert daemon.terminate() == 0
     finally:
         daemon.kill()

@@ -120,8 +120,9 @@ async def test_a_redirect_leads_to_no_other_origin_and_a_call_nowhere(net: Net, 
     with Remote() as other:
         for location in (other.card_url, f"http://localhost:{remote.port}/", f"https:{remote.url[5:]}/x"):
             remote.on("GET", http(307, Location=location))
-            with pytest.raises(RemoteRefused, match="another origin"):
+            with pytest.raises(RemoteRefused, match="another origin") as raised:
                 await fetch_card(net, remote.card_url)
+            assert f"redirects to {location}," in str(raised.value)
         remote.on("POST", http(302, Location="/agent-card.json"), http(308, Location=f"{other.url}/rpc"))
         for _ in range(2):
             with pytest.raises(RemoteRefused, match="not followed"):
@@ -134,6 +135,11 @@ async def test_a_redirect_leads_to_no_other_origin_and_a_call_nowhere(net: Net, 
 async def test_a_card_is_looked_for_where_agents_keep_it_and_nowhere_else(net: Net, remote: Remote) -> None:
     page = http(200, b"<html>", Content_Type="text/html")
     places = ["/agents/a?x=1", "/agents/a/.well-known/agent-card.json", "/.well-known/agent-card.json"]
+    remote.on("GET", http(405), served(remote))
+    assert (await fetch_card(net, f"{remote.url}{places[0]}")).url == f"{remote.url}{places[1]}"
+    assert [asked.target for asked in remote.requests] == places[:2]
+    remote.requests.clear()
+    remote.card["supportedInterfaces"][0]["url"] = f"{remote.url}{places[0]}"
     remote.on("GET", http(405), page, served(remote))
     assert (await fetch_card(net, f"{remote.url}{places[0]}")).url == f"{remote.url}{places[2]}"
     remote.on("GET", page, http(404), http(404))
@@ -148,6 +154,25 @@ async def test_a_card_is_looked_for_where_agents_keep_it_and_nowhere_else(net: N
     with pytest.raises(RemoteRefused, match="404"):
         await fetch_card(net, remote.card_url)
     assert len(remote.requests) == 6 + 3 + 3 + 1 + 1
+
+
+@pytest.mark.parametrize("path", ["/agents/b", "/agents/a/b", "/agents", "/x"])
+async def test_a_path_that_has_no_card_does_not_lead_to_another_agent_of_the_origin(
+    net: Net, remote: Remote, path: str
+) -> None:
+    """The card of the origin is that of its own URL, and of the endpoint that it names: no path that was mistyped."""
+    remote.card["supportedInterfaces"][0]["url"] = f"{remote.url}/agents/a"
+
+    async def at_the_origin(exchange: Exchange) -> None:
+        found = exchange.asked.target == "/.well-known/agent-card.json"
+        await (served(remote) if found else http(404))(exchange)
+
+    remote.on("GET", at_the_origin)
+    with pytest.raises(RemoteRefused, match="there is no agent card at") as raised:
+        await fetch_card(net, f"{remote.url}{path}")
+    assert f"{remote.url}{path}" in str(raised.value)
+    for own in (remote.url, f"{remote.url}/", f"{remote.url}/agents/a", f"{remote.url}/agents/a/"):
+        assert (await fetch_card(net, own)).card.name == "Remote"
 
 
 async def test_a_card_has_a_largest_size_also_where_it_is_packed_or_has_no_end(net: Net, remote: Remote) -> None:

@@ -17,7 +17,7 @@ from a2ad.model import TaskState
 from a2ad.outbound.answer import ANSWER_BYTES, Answer, Said, Stated, text_of
 from a2ad.outbound.card import parse_card
 from a2ad.outbound.files import safe_name
-from a2ad.outbound.names import plain_name, tool_names
+from a2ad.outbound.names import name_tools, plain_name
 from a2ad.outbound.net import is_public, origin_of
 from a2ad.outbound.text import Mask, StreamMask, line
 from tests.remote import (
@@ -34,24 +34,33 @@ from tests.remote import (
 # names (reference 3)
 
 word = st.text(st.sampled_from("ab_-: é/"), max_size=4) | st.sampled_from(["", "x" * 70, "x" * 71, "Résumé: fix/it"])
-triple = st.tuples(st.sampled_from("123"), word, word)
-triples = st.lists(triple, max_size=12, unique_by=lambda each: (each[0], each[2]))
+#: connections as they were made: a name, and the skills of each of the cards that it had, one after the other
+connections = st.lists(st.tuples(word, st.lists(st.lists(word, max_size=4, unique=True), max_size=3)), max_size=4)
 
 
-@given(triples)
-def test_every_tool_has_a_name_of_its_own_that_models_take(skills: list[tuple[str, str, str]]) -> None:
-    names = tool_names(skills)
-    assert len(names) == len(set(names.values())) == len(skills)
-    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in names.values())
+def named(history: list[tuple[str, list[list[str]]]]) -> list[dict[tuple[int, str], str]]:
+    """The names after each card, as the registry gives them: who has one keeps it."""
+    names: dict[tuple[int, str], str] = {}
+    after = []
+    for number, (connection, cards) in enumerate(history):
+        for skills in cards:
+            new = [skill for skill in skills if (number, skill) not in names]
+            given = name_tools(new, connection_id=str(number), connection=connection, taken=names.values())
+            names |= {(number, skill): name for skill, name in given.items()}
+            after.append(dict(names))
+    return after
 
 
-@given(triples, st.integers(0, 12))
-def test_names_are_the_same_at_every_start_and_stay_where_others_come_later(
-    skills: list[tuple[str, str, str]], count: int
+@given(connections)
+def test_every_tool_has_a_name_of_its_own_that_models_take_and_keeps_it(
+    history: list[tuple[str, list[list[str]]]],
 ) -> None:
-    names = tool_names(skills)
-    assert tool_names(skills) == names
-    assert tool_names(skills[:count]).items() <= names.items()
+    before: dict[tuple[int, str], str] = {}
+    for names in named(history):
+        assert len(names) == len(set(names.values()))
+        assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in names.values())
+        assert before.items() <= names.items()
+        before = names
 
 
 @pytest.mark.parametrize(
@@ -68,9 +77,16 @@ def test_what_no_model_takes_becomes_an_underscore(skill: str, name: str) -> Non
 
 
 def test_a_name_that_is_taken_gets_a_hash_of_who_it_is() -> None:
-    names = tool_names([("1", "b", "x y"), ("2", "b", "x y"), ("2", "b", "x_y")])
-    assert names["1", "x y"] == "a2a__b__x_y"
-    assert all(re.fullmatch(r"a2a__b__x_y_[0-9a-f]{8}", names["2", skill]) for skill in ("x y", "x_y"))
+    first = name_tools(["x y"], connection_id="1", connection="b", taken=())
+    second = name_tools(["x y", "x_y"], connection_id="2", connection="b", taken=first.values())
+    assert first == {"x y": "a2a__b__x_y"}
+    assert all(re.fullmatch(r"a2a__b__x_y_[0-9a-f]{8}", second[skill]) for skill in ("x y", "x_y"))
+
+
+def test_the_skill_that_has_the_name_letter_for_letter_gets_it() -> None:
+    names = name_tools(["delete file", "delete_file"], connection_id="1", connection="b", taken=())
+    assert names["delete_file"] == "a2a__b__delete_file"
+    assert re.fullmatch(r"a2a__b__delete_file_[0-9a-f]{8}", names["delete file"])
 
 
 # masks
@@ -102,6 +118,15 @@ def test_what_cannot_become_a_token_is_shown_at_once() -> None:
     assert [masked.feed(piece) for piece in ("hello se", "cond", " secre", "t.")] == ["hello ", "second", " ", "***."]
     assert masked.feed("sec") + masked.end() == "sec"
     assert Mask([""])("nothing") == "nothing"
+
+
+@pytest.mark.parametrize(("secret", "name", "hidden"), [
+    ("chat1", "chat1", False), ("chat12", "chat12", True), ("chat12", "a-chat12-b", True), ("chat12", "chat1", False),
+    ('a"bcd\\', 'a\\"bcd\\\\', True), ("", "chat", False),
+])  # fmt: skip
+def test_a_name_has_a_token_in_it_only_where_that_is_no_chance(secret: str, name: str, hidden: bool) -> None:
+    """A name cannot be masked, only left out: a short token would take away every skill that has it in its id."""
+    assert Mask([secret]).hides(name) is hidden
 
 
 def test_a_line_from_a_card_is_one_line_without_what_is_not_seen() -> None:

@@ -248,6 +248,13 @@ class Answer:
     def has_files(self) -> bool:
         return any("raw" in part for parts in (*self.result_parts(), self.status_parts) for part in parts)
 
+    def explain(self, why: str) -> None:
+        """Why the task failed, where it does not say so itself."""
+        assert self.state is not None
+        self.status_parts = [{"text": why}]
+        if self._observer is not None:
+            self._observer(Stated(self.state, why))
+
     def result_parts(self) -> list[list[Json]]:
         """What was said, once: the artifacts; without any, the closing message; without it, the last one before.
 

@@ -72,8 +72,9 @@ async def call_skill(
         registry.remember_task(connection, answer.task_id, caller.key, context_id)
     told = partial(tell, answer, partial(keep_file, registry.state_dir))
     said = await asyncio.to_thread(told) if answer.has_files else told()
-    reason = line(text_of(answer.status_parts), MESSAGE, call.mask)
-    return CallResult(call.mask(said), answer.state, answer.task_id, context_id, reason)
+    mask = call.mask
+    reason = line(text_of(answer.status_parts), MESSAGE, mask)
+    return CallResult(mask(said), answer.state, answer.task_id, context_id, reason)
 
 
 def _chosen(connection: Connection, skill_id: str | None) -> str | None:
@@ -97,11 +98,16 @@ class _Call:
     def __init__(
         self, registry: OutboundRegistry, connection: Connection, caller: Caller, observer: Observer | None
     ) -> None:
-        self.mask = connection.mask
+        self._token = ""
         self._registry = registry
         self._connection = connection
         self._caller = caller
         self._observer = observer
+
+    @property
+    def mask(self) -> Mask:
+        """The token may have become another one during the call; the remote knows that of the call, too."""
+        return Mask([self._token, self._connection.token or ""])
 
     async def answered(self, message: dict[str, Any], skill_id: str | None, text: str) -> Answer:
         """The answer. Raises `RemoteError`, also where the connection is taken away meanwhile."""
@@ -146,8 +152,7 @@ class _Call:
     async def _send(self, message: dict[str, Any]) -> Answer:
         connection = self._connection
         endpoint = await connection.endpoint()
-        # the token may have become another one since, and the remote knows the one of this call
-        self.mask = Mask([endpoint.token or "", connection.token or ""])
+        self._token = endpoint.token or ""
         remote = Remote(self._registry.net, endpoint, connection.abandon)
         masked = _Masked(self._observer, self.mask) if self._observer is not None else None
         try:
@@ -160,7 +165,8 @@ class _Call:
             raise self._explained(error, endpoint) from None
         if masked is not None:
             masked.end()
-        if any(self.mask.hides(each) for each in (answer.task_id, answer.context_id) if each is not None):
+        mask = self.mask
+        if any(mask.hides(each) for each in (answer.task_id, answer.context_id) if each is not None):
             raise RemoteInvalid("the agent gives the token back as an id")
         return answer
 

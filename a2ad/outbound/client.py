@@ -135,6 +135,8 @@ class _Call:
         self.trouble = ""
         #: how often there was progress
         self._steps = 0
+        #: a stream is being read: a refusal is one within it
+        self._reading = False
         #: nobody waits for the answer any more
         self._abandoned = False
 
@@ -262,8 +264,8 @@ class _Call:
             await self._poll()
             if not answer.settled:
                 raise
-            if answer.failed and not answer.status_parts:
-                answer.status_parts = [{"text": str(error)}]  # the task does not say why
+            if answer.failed and not answer.status_parts and self._reading:
+                answer.explain(str(error))  # the task does not say why
             return
         if streamed and not answer.settled:
             answer.exact = not answer.started
@@ -272,6 +274,7 @@ class _Call:
     async def _read_stream(self, method: str, params: dict[str, Any]) -> bool:
         """False where the answer was no stream, but one plain response."""
         remote = self._remote
+        self._reading = False
         call_id, body = remote.envelope(method, params)
         headers = remote.headers("text/event-stream, application/json")
         if self._last_event_id is not None and method == "SubscribeToTask":
@@ -282,6 +285,7 @@ class _Call:
         ) as response:
             await check_status(response)
             if response.content_type == "text/event-stream":
+                self._reading = True
                 continues = method == "SendStreamingMessage" and "taskId" in self._send_params["message"]
                 await self._read_events(response, call_id, continues=continues)
                 return True
@@ -308,7 +312,7 @@ class _Call:
             except EventTooLarge:
                 raise RemoteInvalid(f"an event of the stream is larger than {ANSWER_BYTES} bytes") from None
             for event in events:
-                if event.name != "message" or not event.data.strip():
+                if event.name not in {"message", "error"} or not event.data.strip():
                     continue  # a heartbeat, or another's business
                 if not chunk and not is_json(event.data):
                     return  # half an event: it was cut

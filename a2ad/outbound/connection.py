@@ -94,6 +94,7 @@ class Connection:
             self._keeper = None
         if self._fetching is not None:
             self._fetching.cancel()
+            self._fetching = None
         self._first.set()
         self._first = asyncio.Event()
         self._fetched = None
@@ -127,7 +128,14 @@ class Connection:
         """The card as it is now; those who ask at the same time get the same. Raises `RemoteError`."""
         if self._fetching is None or self._fetching.done():
             self._fetching = asyncio.create_task(self._fetch())
-        return await asyncio.shield(self._fetching)
+        fetching = self._fetching
+        try:
+            return await asyncio.shield(fetching)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if fetching.cancelled() and task is not None and not task.cancelling():
+                raise RemoteRefused(f"the connection {self.record.name!r} was disabled or taken away") from None
+            raise
 
     async def _fetch(self) -> FetchedCard:
         self._tried_at = asyncio.get_running_loop().time()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from marshmallow import EXCLUDE, RAISE, Schema, ValidationError, fields, validate
+from marshmallow import EXCLUDE, RAISE, Schema, ValidationError, fields, missing, validate
 
 from a2ad.errors import ActionFailed
 from a2ad.model import TaskState
@@ -129,19 +129,23 @@ class _OutboundCreate(_OutboundFields):
     enabled = _Flag()
 
 
-def _fixed(how: str) -> Callable[[Any], None]:
-    def refuse(_: Any) -> None:
-        raise ValidationError(f"cannot be changed: {how}")
+class _Fixed(fields.Field[Any]):
+    """What stands and cannot be changed; `how` says what to do instead."""
 
-    return refuse
+    def __init__(self, how: str, **more: Any) -> None:
+        super().__init__(**more)
+        self._how = how
+
+    def deserialize(self, value: Any, *_args: Any, **_more: Any) -> Any:
+        if value is missing:
+            return value
+        raise ValidationError(f"cannot be changed: {self._how}")
 
 
 class _OutboundUpdate(_Id, _OutboundFields):
     name = _Text(validate=_FILLED)
-    agent_card_url = fields.Raw(
-        data_key="agentCardUrl", allow_none=True, validate=_fixed("remove the connection and create another one")
-    )
-    enabled = fields.Raw(allow_none=True, validate=_fixed("that is outbound.enable and outbound.disable"))
+    agent_card_url = _Fixed("remove the connection and create another one", data_key="agentCardUrl")
+    enabled = _Fixed("that is outbound.enable and outbound.disable")
 
 
 class _Discover(_Action):

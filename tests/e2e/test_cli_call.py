@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli_support import PLUGIN, on_terminal, run, started
+from tests.cli_support import PLUGIN, on_terminal, run, run_to_full_disk, started
 from tests.daemon import DaemonProcess, running
 from tests.e2e.control_support import await_state
 
@@ -108,6 +108,7 @@ def test_a_failure_is_exit_status_1_with_the_remotes_words(
     assert as_json.status == 1
     assert as_json.json["ok"] is False
     assert as_json.json["state"] == f"TASK_STATE_{'FAILED' if skill == 'fail' else 'REJECTED'}"
+    assert as_json.json["message"] == ("Out of paper" if skill == "fail" else "Not today")
 
 
 def test_what_is_no_text_is_printed_once_behind_what_was_streamed(daemon: DaemonProcess) -> None:
@@ -155,6 +156,19 @@ def test_a_closed_pipe_ends_it_and_cancels_the_remote_task(daemon: DaemonProcess
     assert done.status == 1, done
     assert done.err.splitlines() == ["working"]
     await_state(daemon, newest_task(daemon)["id"], "CANCELED")
+
+
+def test_what_cannot_be_written_is_told_in_one_line_and_ends_it(daemon: DaemonProcess) -> None:
+    """At once: the task, which would go on for ever, is canceled."""
+    done = run_to_full_disk(daemon.url, "call", "remote", "tick", "x")
+    assert done.status == 1, done
+    assert done.err.splitlines() == ["working", "a2ad: the answer cannot be written: No space left on device"]
+    await_state(daemon, newest_task(daemon)["id"], "CANCELED")
+    for options in ([], ["--json"]):
+        done = run_to_full_disk(daemon.url, "call", "remote", "chat", "x", *options)
+        assert done.status == 1, done
+        assert done.err.splitlines()[-1] == "a2ad: the answer cannot be written: No space left on device"
+        assert done.err.count("a2ad: ") == 1, done
 
 
 def test_a_terminal_is_not_driven_and_a_pipe_gets_what_was_said(daemon: DaemonProcess) -> None:

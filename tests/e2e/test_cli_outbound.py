@@ -53,7 +53,8 @@ def test_add_prints_the_id_alone_and_sends_every_option(daemon: DaemonProcess, r
         *("--token-origin", "https://a.example", "--token-origin", "https://b.example"),
     )
     found = row(daemon, added.out.strip())
-    assert added.err == 'a2ad: outbound connection "all" created\n'
+    told = f'outbound connection "all" created: agent "Remote" at {remote.url}/rpc, skills: 2'
+    assert added.err == f"a2ad: {told}\n"
     wanted = {
         "name": "all",
         "agentCardUrl": remote.card_url,
@@ -62,7 +63,7 @@ def test_add_prints_the_id_alone_and_sends_every_option(daemon: DaemonProcess, r
         "preset": "standard",
         "timeoutMs": 1234,
         "disabledSkills": ["sum", "more"],
-        "tokenOrigins": ["https://a.example", "https://b.example"],
+        "tokenOrigins": ["https://a.example:443", "https://b.example:443"],
         "state": "connected",
     }
     assert {key: found[key] for key in wanted} == wanted
@@ -103,9 +104,13 @@ def test_list_and_show_tell_what_the_snapshot_has(daemon: DaemonProcess, remote:
     assert dict(line.split(maxsplit=1) for line in settings)["endpoint"] == f"{remote.url}/rpc"
     assert [line.split(maxsplit=3) for line in skills] == [
         ["id", "tool", "title", "description"],
-        ["chat", "yes", "Chat", "To chat"],
-        ["sum", "yes", "Sum", "To sum"],
+        ["chat", "a2a__remote__chat", "Chat", "To chat"],
+        ["sum", "a2a__remote__sum", "Sum", "To sum"],
     ]
+    assert found["tools"] == {tool["skill"]: tool["name"] for tool in daemon.read("/tools")}
+    command(daemon, "set", "remote", "--disable-skill", "sum")
+    skills = command(daemon, "show", "remote").out.split("\n\n")[1].splitlines()
+    assert [line.split()[1] for line in skills] == ["tool", "a2a__remote__chat", "disabled"]
 
 
 def test_what_is_wrong_with_a_connection_is_listed(daemon: DaemonProcess, remote: Remote, outbound: str) -> None:
@@ -131,7 +136,8 @@ def test_set_changes_what_is_named_and_nothing_else(daemon: DaemonProcess, remot
     assert row(daemon, outbound) == {**before, "timeoutMs": 777, "disabledSkills": ["chat"], "toolCount": 1}
     command(daemon, "set", outbound, "--name", "other", "--preset", "standard", "--token-env", "REMOTE_TOKEN")
     command(daemon, "set", "other", "--enable-skill", "chat", "--preset", "", "--token-env", "")
-    assert row(daemon, outbound) == {**before, "timeoutMs": 777, "name": "other"}
+    tools = {skill: f"a2a__other__{skill}" for skill in ("chat", "sum")}
+    assert row(daemon, outbound) == {**before, "timeoutMs": 777, "name": "other", "tools": tools}
 
 
 def test_set_overrides_what_a_skill_is_called(daemon: DaemonProcess, outbound: str) -> None:
@@ -150,8 +156,32 @@ def test_set_overrides_what_a_skill_is_called(daemon: DaemonProcess, outbound: s
 
 def test_set_adds_and_takes_away_origins_that_may_get_the_token(daemon: DaemonProcess, outbound: str) -> None:
     command(daemon, "set", "remote", "--token-origin", "https://a.example", "--token-origin", "https://b.example")
-    command(daemon, "set", "remote", "--token-origin", "https://c.example", "--no-token-origin", "https://a.example")
-    assert row(daemon, outbound)["tokenOrigins"] == ["https://b.example", "https://c.example"]
+    c, b = ("--token-origin", "https://C.example/agents"), ("--no-token-origin", "https://B.example:443/x?y")
+    command(daemon, "set", "remote", *c, "--no-token-origin", "https://a.example")
+    assert row(daemon, outbound)["tokenOrigins"] == ["https://b.example:443", "https://c.example:443"]
+    command(daemon, "set", "remote", *b)
+    assert row(daemon, outbound)["tokenOrigins"] == ["https://c.example:443"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["--no-token-origin", "http://c.example"],
+            "'http://c.example:80' is not there: there are https://c.example:443",
+        ),
+        (["--no-token-origin", "no url"], "'no url' is not there: there are https://c.example:443"),
+        (["--enable-skill", "chat"], "'chat' is not there: there are sum"),
+    ],
+)
+def test_what_is_not_there_cannot_be_taken_away(
+    daemon: DaemonProcess, outbound: str, arguments: list[str], told: str
+) -> None:
+    command(daemon, "set", "remote", "--token-origin", "https://c.example", "--disable-skill", "sum")
+    before = row(daemon, outbound)
+    refused = command(daemon, "set", "remote", "--timeout-ms", "777", *arguments, status=1)
+    assert (refused.out, refused.err) == ("", f"a2ad: {told}\n")
+    assert row(daemon, outbound) == before
 
 
 def test_set_without_anything_is_wrong_use_and_an_unknown_skill_is_told(daemon: DaemonProcess, outbound: str) -> None:

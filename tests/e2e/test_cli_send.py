@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli_support import PLUGIN, on_terminal, run, started
+from tests.cli_support import PLUGIN, on_terminal, run, run_to_full_disk, started
 from tests.daemon import DaemonProcess, running
 from tests.e2e.control_support import await_state, until
 from tests.remote import (
@@ -106,7 +106,7 @@ def test_data_is_json_and_files_are_named(agent: str) -> None:
     assert done.status == 0, done
     assert "".join("".join(done.out.partition("Place:")[:2]).split()) == "Numbers:Place:"
     assert done.out.partition("Place:")[2].strip().split("\n") == [
-        '{"count": 42}',
+        '{"count":42}',
         "[file a.txt, text/plain, 5 bytes]",
         "[file, image/png: https://x.example/b.png]",
     ]
@@ -206,6 +206,29 @@ def test_json_is_the_result_alone(remote: Remote) -> None:
         "contextId": CONTEXT,
     }
     assert done.err.splitlines()[-1] == "a2ad: the remote task failed: no ink"
+
+
+def test_a_failure_whose_words_are_its_answer_says_them_once(remote: Remote) -> None:
+    remote.on("SendStreamingMessage", stream(snapshot("WORKING"), snapshot("FAILED", "no ink", parts_of("no ink"))))
+    done = send(remote.card_url)
+    assert (done.status, done.out) == (1, "no ink\n"), done
+    assert done.err.splitlines() == ["working", "a2ad: the remote task failed: no ink"]
+    assert send(remote.card_url, "hello", "--json").json["text"] == "no ink"
+
+
+def test_what_cannot_be_written_is_told_in_one_line_and_ends_it(remote: Remote) -> None:
+    """At once: the task, which would go on for ever, is canceled."""
+    remote.on("SendStreamingMessage", stream(snapshot("WORKING"), artifact("x"), HANG))
+    done = run_to_full_disk(None, "send", remote.card_url, "hello")
+    assert done.status == 1, done
+    assert done.err.splitlines() == ["working", "a2ad: the answer cannot be written: No space left on device"]
+    assert [asked.params for asked in remote.asked("CancelTask")] == [{"id": TASK}]
+    for options in ([], ["--json"]):
+        remote.on("SendStreamingMessage", stream(snapshot("COMPLETED", "", parts_of("x"))))
+        done = run_to_full_disk(None, "send", remote.card_url, "hello", *options)
+        assert done.status == 1, done
+        assert done.err.splitlines()[-1] == "a2ad: the answer cannot be written: No space left on device"
+        assert done.err.count("a2ad: ") == 1, done
 
 
 def test_a_cut_stream_is_taken_up_again(remote: Remote) -> None:

@@ -39,7 +39,7 @@ def test_a_start_that_fails_once_the_database_is_open_ends_the_process(
 ) -> None:
     """No thread of the database keeps it: the status is not 0, and `failed_start` waits for the end."""
     with closing(sqlite3.connect(database)) as connection, connection:
-        connection.execute(f"DROP TABLE {table}")
+        connection.execute(f"ALTER TABLE {table} RENAME COLUMN created_at TO made_at")
 
     told = failed_start(tmp_path, traceback=True)
 

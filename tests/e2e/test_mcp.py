@@ -30,6 +30,7 @@ from tests.e2e.mcp_support import (
     state_of,
     text_of,
 )
+from tests.remote import Remote, answer, parts_of, snapshot
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -137,6 +138,19 @@ async def test_a_process_is_one_caller_with_one_conversation(clients: dict[str, 
 async def test_what_the_remote_does_not_do_is_an_error_in_its_words(clients: dict[str, Client], mode: str) -> None:
     assert await refused(clients[mode], {"prompt": "fail no coal"}) == "The remote agent's task failed: no coal"
     assert await refused(clients[mode], {"prompt": "reject not now"}) == "The remote agent's task rejected: not now"
+
+
+async def test_where_the_remote_gives_no_reason_its_answer_is_the_error(daemon: DaemonProcess, client: Client) -> None:
+    with Remote() as remote:
+        fields: dict[str, Any] = {"name": "scripted", "agentCardUrl": remote.card_url}
+        outbound = (await asyncio.to_thread(daemon.act, "outbound.create", **fields))["id"]
+        try:
+            for reason, told in (("no coal", "no coal"), ("", "half of it")):
+                remote.on("SendStreamingMessage", answer(snapshot("FAILED", reason, parts_of("half of it"))))
+                error = await refused(client, {"prompt": "x"}, "a2a__scripted__chat")
+                assert error == f"The remote agent's task failed: {told}"
+        finally:
+            await asyncio.to_thread(daemon.act, "outbound.remove", id=outbound)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from tests.remote import (
     artifact,
     call,
     connect,
+    frame,
     parts_of,
     refusal,
     said,
@@ -99,6 +100,23 @@ def test_text_is_told_once_in_whatever_order_and_shape_it_comes(
     assert len(sends(remote)) == 2
 
 
+def test_progress_comes_in_the_order_in_which_it_was_said(daemon: DaemonProcess, remote: Remote) -> None:
+    """Also what came at once: a status that was said before a text is told before it."""
+    steps = [snapshot("WORKING", "first"), artifact("a"), status("WORKING", "second"), artifact("b", append=True)]
+    outbound = connect(daemon, remote)
+
+    async def at_once(exchange: Exchange) -> None:
+        await exchange.head(200, Content_Type="text/event-stream")
+        frames = enumerate([*steps, status("COMPLETED")], start=1)
+        await exchange.write(b"".join(frame(exchange, number, step) for number, step in frames))
+
+    remote.on("SendStreamingMessage", at_once)
+    *progress, (last, result) = watched(daemon, outbound)
+    told = [update.get("text") or update.get("message") for _, update in progress]
+    assert [each for each in told if each] == ["first", "a", "second", "b"]
+    assert (last, result["text"]) == ("result", "ab")
+
+
 def test_text_shows_while_it_comes(daemon: DaemonProcess, remote: Remote) -> None:
     gate = Gate()
     rest = [status("WORKING", "thinking"), gate, artifact("two", append=True), DONE]
@@ -143,10 +161,22 @@ def test_a_task_that_fails_is_409_with_the_remotes_words(
     remote.on(sender(remote, streaming), stream(*BEGUN, ended) if streaming else answer(ended))
     told = call(daemon, connect(daemon, remote), status=409)
     assert told == {
-        "ok": False, "message": "so far\n\nno such file", "text": "so far\n\nno such file",
+        "ok": False, "message": "no such file", "text": "so far\n\nno such file",
         "state": f"TASK_STATE_{state}", "taskId": "t1", "contextId": "c1",
     }  # fmt: skip
     assert not remote.asked("CancelTask")
+
+
+def test_a_task_that_fails_without_a_reason_is_told_by_its_state(daemon: DaemonProcess, remote: Remote) -> None:
+    remote.on("SendStreamingMessage", answer(snapshot("FAILED", "", parts_of("so far"))))
+    told = call(daemon, connect(daemon, remote), status=409)
+    assert (told["message"], told["text"]) == ("the remote task is TASK_STATE_FAILED", "so far")
+
+
+def test_a_reason_that_the_artifacts_have_already_is_said_once(daemon: DaemonProcess, remote: Remote) -> None:
+    remote.on("SendStreamingMessage", stream(*BEGUN, snapshot("FAILED", "no ink", parts_of("no ink"))))
+    told = call(daemon, connect(daemon, remote), status=409)
+    assert (told["message"], told["text"]) == ("no ink", "no ink")
 
 
 @pytest.mark.parametrize("state", ["INPUT_REQUIRED", "AUTH_REQUIRED"])
@@ -193,7 +223,9 @@ def test_it_is_asked_again_five_times_and_no_more(daemon: DaemonProcess, remote:
         remote.on("SendStreamingMessage", http_answer(500))
         other.on("SendMessage", answer(snapshot("WORKING"))).on("GetTask", http_answer(503))
         calls = [Background(call, daemon, connect(daemon, each), status=409) for each in (remote, other)]
-        assert ["HTTP 500" in calls[0].result()["message"], "HTTP 503" in calls[1].result()["message"]] == [True, True]
+        told = [each.result()["message"] for each in calls]
+        assert told[0] == f"{remote.url} answers HTTP 500 (tried 6 times)"
+        assert told[1] == f"{other.url} answers HTTP 503 (tried 6 times)"
         assert (len(sends(remote)), len(set(sends(remote)))) == (6, 1)
         assert (len(sends(other)), len(other.asked("GetTask"))) == (1, 6)
         until(lambda: other.asked("CancelTask"), "the task is canceled")
@@ -234,14 +266,21 @@ def test_a_refusal_is_told_and_not_tried_again(
     assert not remote.asked("CancelTask")
 
 
-def test_an_error_within_a_stream_is_told_unless_the_task_went_on(daemon: DaemonProcess, remote: Remote) -> None:
-    error = b'data: {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "it broke"}}\n\n'
+@pytest.mark.parametrize("name", [b"", b"event: error\n"])
+def test_an_error_within_a_stream_is_told_unless_the_task_went_on(
+    daemon: DaemonProcess, remote: Remote, name: bytes
+) -> None:
+    """The official Python server names its errors so."""
+    error = name + b'data: {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "it broke"}}\n\n'
     outbound = connect(daemon, remote)
     remote.on("SendStreamingMessage", stream(error))
     assert "it broke" in call(daemon, outbound, status=409)["message"]
     remote.on("SendStreamingMessage", stream(*BEGUN, error)).on("GetTask", answer(DONE["task"]))
     assert call(daemon, outbound)["text"] == "one two"
-    assert len(sends(remote)) == 2
+    remote.on("GetTask", answer(task("FAILED")))
+    assert call(daemon, outbound, status=409)["message"] == "it broke (-32603)"
+    assert len(sends(remote)) == 3
+    assert not remote.asked("SubscribeToTask")
 
 
 def test_silence_from_the_start_is_an_error_too(daemon: DaemonProcess, remote: Remote) -> None:

@@ -147,6 +147,16 @@ def test_where_there_is_no_stream_to_take_up_the_task_is_asked_for(
     assert len(remote.asked("SubscribeToTask")) == 1
 
 
+def test_that_a_stream_is_not_given_again_is_no_reason_why_the_task_failed(
+    daemon: DaemonProcess, remote: Remote
+) -> None:
+    remote.on("SendStreamingMessage", stream(*BEGUN, RESET))
+    remote.on("SubscribeToTask", refusal(-32004, "the task is in a terminal state"))
+    remote.on("GetTask", answer(task("FAILED", "", parts_of("one "))))
+    told = call(daemon, connect(daemon, remote), status=409)
+    assert (told["message"], told["text"]) == ("the remote task is TASK_STATE_FAILED", "one ")
+
+
 def test_a_stream_that_gives_nothing_but_ends_is_left_for_polling(daemon: DaemonProcess, remote: Remote) -> None:
     """It is resumed, else polled (issue 4, 2): where resuming brings nothing, the task is asked for."""
     remote.on("SendStreamingMessage", stream(snapshot("WORKING")))

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -269,6 +270,10 @@ def test_a_token_lies_in_a_file_of_its_own_and_outlives_the_daemon(launch: Calla
 
 # the control API
 
+CONTROL_API = "control API is no remote agent"
+#: what only a resolver takes for an address, and what a call of it is told: until then it is a name like any other
+RESOLVED = {"127.1": "cannot be asked", "0x7f000001": "HTTP 403", "2130706433": "cannot be asked"}
+
 
 @pytest.mark.parametrize(
     "host",
@@ -280,14 +285,25 @@ def test_the_daemons_own_control_api_is_no_remote(daemon: DaemonProcess, remote:
     own = f"http://{host}:{daemon.url.rpartition(':')[2]}{path}"
     before = daemon.read("")
     assert daemon.act("outbound.discover", status=409, agentCardUrl=own)["ok"] is False
-    remote.on("GET", http_answer(302, Location=own))
+    redirect = own.encode().decode("latin-1")  # headers are bytes
+    remote.on("GET", http_answer(302, Location=redirect))
     assert daemon.act("outbound.create", status=409, name="x", agentCardUrl=remote.card_url)["ok"] is False
     assert daemon.read("")["outbounds"] == before["outbounds"]
+    harmless = http_answer(200, json.dumps(remote.card).encode())
     card = {**remote.card, "supportedInterfaces": [{**remote.card["supportedInterfaces"][0], "url": own}]}
-    remote.on("GET", http_answer(200, json.dumps(card).encode()))
+    leading_here = http_answer(200, json.dumps(card).encode())
+    remote.on("GET", harmless, leading_here)
     outbound = connect(daemon, remote)
+    remote.on("SendStreamingMessage", http_answer(307, Location=redirect))
     assert call(daemon, outbound, status=409, text="x")["ok"] is False
-    remote.on("SendStreamingMessage", http_answer(307, Location=own))
+    fields = {"agentCardUrl": remote.card_url}
+    for action, more in (("refresh", {"id": outbound}), ("discover", fields), ("create", {"name": "x", **fields})):
+        if host not in RESOLVED:
+            assert CONTROL_API in daemon.act(f"outbound.{action}", status=409, **more)["message"]
+    if host in RESOLVED:
+        daemon.act("outbound.refresh", id=outbound)
+    assert RESOLVED.get(host, CONTROL_API) in call(daemon, outbound, status=409, text="x")["message"]
+    assert len(remote.asked("SendStreamingMessage")) == 1
     daemon.act("outbound.remove", id=outbound)
     assert daemon.read("") == before
 
@@ -308,12 +324,15 @@ def test_files_are_kept_byte_by_byte_under_a_name_that_does_no_harm(
     remote.on("SendStreamingMessage", answer(snapshot("COMPLETED", "", parts_of([{"text": "here"}, part]))))
     outside = {path for path in daemon.folder.rglob("*") if "outbound-files" not in path.parts}
     text = call(daemon, connect(daemon, remote))["text"]
-    told, path = text.splitlines()[0], Path(text.rpartition(": ")[2].removesuffix("]"))
+    told, line = text.splitlines()
+    path = Path(line.rpartition(": ")[2].removesuffix("]"))
     assert (told, path.read_bytes()) == ("here", content)
-    assert path.resolve().is_relative_to((daemon.state_dir / "outbound-files").resolve())
+    assert path.parent.resolve() == (daemon.state_dir / "outbound-files").resolve()
+    assert re.fullmatch(r"[0-9a-f]{32}-[A-Za-z0-9_-][A-Za-z0-9._-]*", path.name)
+    assert line.startswith("[file")
+    assert line.endswith(f", application/x-sh, {len(content)} bytes: {path}]")
     assert path.stat().st_mode & 0o777 == 0o600
     assert raw not in text
-    assert len(text.splitlines()) == 2
     assert {path for path in daemon.folder.rglob("*") if "outbound-files" not in path.parts} == outside
 
 
@@ -321,6 +340,23 @@ def test_a_file_that_is_none_is_told(daemon: DaemonProcess, remote: Remote) -> N
     part = {"raw": "!!! no base64", "filename": "x.bin"}
     remote.on("SendStreamingMessage", answer(snapshot("COMPLETED", "", parts_of([{"text": "here"}, part]))))
     assert "not kept" in call(daemon, connect(daemon, remote))["text"]
+
+
+def test_of_the_files_of_an_answer_twenty_are_kept(daemon: DaemonProcess, remote: Remote) -> None:
+    """In whatever artifacts they are; each further one is told as not kept."""
+    contents = [f"file {number} of this test".encode() for number in range(23)]
+    parts = [
+        {"raw": base64.b64encode(content).decode(), "filename": "same.txt", "mediaType": "text/plain"}
+        for content in contents
+    ]
+    artifacts = [parts_of(parts[:15], "one"), parts_of(parts[15:], "two")]
+    remote.on("SendStreamingMessage", answer(snapshot("COMPLETED", "", *artifacts)))
+    before = set((daemon.state_dir / "outbound-files").glob("*"))
+    lines = call(daemon, connect(daemon, remote))["text"].replace("\n\n", "\n").split("\n")
+    kept = [Path(line.rpartition(": ")[2].removesuffix("]")) for line in lines[:20]]
+    assert [path.read_bytes() for path in kept] == contents[:20]
+    assert set((daemon.state_dir / "outbound-files").glob("*")) - before == set(kept)
+    assert [line.startswith("[file same.txt, text/plain, not kept: ") for line in lines[20:]] == [True] * 3
 
 
 # chains

@@ -36,6 +36,7 @@ def test_a_daemon_is_connected_to_itself_as_the_reference_shows_it(pair: Pair) -
     assert (row["skillCount"], row["toolCount"], row["timeoutMs"]) == (2, 2, 60000)
     assert set(tools) == {"a2a__b__chat", "a2a__b__other"}
     assert (tools["a2a__b__chat"]["title"], tools["a2a__b__chat"]["skill"]) == ("Chat", "chat")
+    assert row["tools"] == {"chat": "a2a__b__chat", "other": "a2a__b__other"}
     assert pair.operator("echo hello there")["text"] == "hello there"
 
 
@@ -55,16 +56,23 @@ def test_a_remote_task_that_fails_is_a_tool_error_with_its_words(pair: Pair) -> 
     task = pair.call("fail")
 
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
-    assert said(task) == "error: The remote agent's task failed: half\n\nthe disk is full"
+    assert said(task) == "error: The remote agent's task failed: the disk is full"
+    told = pair.operator("fail", status=409)
+    assert (told["message"], told["text"]) == ("the disk is full", "half\n\nthe disk is full")
 
 
 @pytest.mark.parametrize(("word", "says"), [("ask", "Sunny in Oslo"), ("raise", "resumed with Oslo")])
 def test_a_tool_that_needs_input_says_its_task_and_is_called_again_with_it(pair: Pair, word: str, says: str) -> None:
-    asked = said(pair.call(word))
+    first = pair.call(word)
+    asked = said(first)
     task_id = asked.split('"taskId": "')[1].split('"')[0]
-    done = pair.call("Oslo", task=task_id)
+    elsewhere = pair.call("Oslo", task=task_id)
+    other_process = pair.operator("Oslo", 409, taskId=task_id, caller="a process")
+    done = pair.call("Oslo", task=task_id, contextId=first["contextId"])
 
     assert asked.startswith("Which city?\n\n")
+    assert said(elsewhere) == "error: no task of this conversation waits under that taskId"
+    assert other_process["message"] == "no task of this conversation waits under that taskId"
     assert said(done) == says
     assert pair.other.read(f"/task?id={task_id}")["state"] == "TASK_STATE_COMPLETED"
 
@@ -163,7 +171,7 @@ def test_disabled_skills_are_no_tools_and_overrides_change_titles_alone(pair: Pa
 
     assert (tool["name"], tool["title"], tool["description"]) == ("a2a__c__chat", "Ask B", "Ask B anything")
     assert answer["text"] == "x"
-    assert refused["message"] == "skill 'other' is disabled"
+    assert refused["message"] == "the skill 'other' is disabled"
     assert by_tool == "error: there is no tool 'a2a__c__other'"
     assert [(tool["name"], tool["title"]) for tool in after] == [("a2a__c__chat", "Chat"), ("a2a__c__other", "other")]
 

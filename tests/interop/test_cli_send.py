@@ -99,7 +99,7 @@ def test_data_and_files_are_told(agent: str) -> None:
         "[report.pdf, application/pdf: https://example.org/report.pdf]",
     ):
         assert done.out.count(each) == 1, done
-    assert '"deep": [true, null]' in done.out
+    assert '"deep":[true,null]' in done.out
 
 
 def test_the_token_is_sent_and_not_said(server: RemoteServer) -> None:
