@@ -83,7 +83,9 @@ class Response(aiohttp.ClientResponse):
 
 
 def _few_informational(read: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-    """Aiohttp reads responses of 1xx without end, and without a pause."""
+    """The library reads responses of 1xx without end. Here they end in the same turn of the loop: with each further one
+    its parser would take in as many again as a socket's buffer holds.
+    """
     seen = 0
 
     async def bounded() -> Any:
@@ -92,8 +94,7 @@ def _few_informational(read: Callable[[], Awaitable[Any]]) -> Callable[[], Await
         if 100 <= message.code < 200:
             seen += 1
             if seen > MAX_INFORMATIONAL:
-                raise aiohttp.ClientPayloadError("too many informational responses")
-            await asyncio.sleep(0)
+                raise RemoteInvalid("the agent sends informational responses without end")
         return message, payload
 
     return bounded

@@ -121,3 +121,17 @@ def test_frames_of_other_tasks_and_contexts_change_nothing(daemon: DaemonProcess
     remote.on("SendStreamingMessage", answer(snapshot("SUBMITTED"))).on("GetTask", answer(other["task"]))
     assert "another task" in call(daemon, outbound, status=409)["message"]
     assert until(lambda: remote.asked("CancelTask"), "the task is canceled")[0].params == {"id": "t1"}
+
+
+async def informational(exchange: Exchange) -> None:
+    """Responses that announce one which never comes: a client reads them as they come."""
+    for _ in range(50):
+        await exchange.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000)
+    await exchange.gone()
+
+
+def test_informational_responses_without_end_are_cut_off(daemon: DaemonProcess, remote: Remote) -> None:
+    remote.on("SendStreamingMessage", informational)
+    outbound = connect(daemon, remote)
+    assert "informational responses" in call(daemon, outbound, status=409)["message"]
+    assert len(remote.asked("SendStreamingMessage")) == 1
