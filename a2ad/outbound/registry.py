@@ -225,6 +225,8 @@ class OutboundRegistry:
         connection = Connection(
             record, self.net, lambda: self._tokens.get(record.id), lambda: self._card_changed(record.id)
         )
+        # a kept card may show a skill that had no name when it was kept: one whose id had the token in it
+        connection.record = self._named(record, [skill.id for skill in connection.skills])
         self._connections[record.id] = connection
         return connection
 

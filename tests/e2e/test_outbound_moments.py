@@ -245,6 +245,25 @@ def test_tools_keep_their_names_over_restarts_and_later_cards_whoever_was_first(
 # the end of the daemon
 
 
+def test_a_skill_whose_id_has_the_token_hides_nothing_after_a_restart(launch: Callable[..., DaemonProcess]) -> None:
+    """Its card is kept without the token, so that the id is another one when it is read again."""
+    with Remote() as remote:
+        secret = "s3cr3t-of-the-remote"
+        remote.card["skills"] += [{"id": f"take-{secret}", "name": "take", "description": "d", "tags": ["t"]}]
+        daemon = launch(env={"A2AD_TEST_TOKEN": secret})
+        outbound = connect(daemon, remote, bearerTokenEnv="A2AD_TEST_TOKEN")
+        before = tool_names(daemon)
+        assert row(daemon, outbound)["state"] == "connected"
+        daemon.kill()
+        gate = Gate()
+        remote.on("GET", served_after(gate, remote))
+        daemon = launch(env={"A2AD_TEST_TOKEN": secret})
+        assert row(daemon, outbound)["state"] == "connecting"
+        assert before.items() <= tool_names(daemon).items()
+        assert secret not in json.dumps(daemon.read(""))
+        gate.open()
+
+
 def test_a_run_that_calls_a_tool_may_finish_after_sigterm(tmp_path: Path) -> None:
     """Within limits.shutdown_seconds, as every run (design.md)."""
     gate = tmp_path / "gate"
