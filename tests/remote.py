@@ -338,3 +338,18 @@ def watched(daemon: DaemonProcess, outbound: str, text: str = "hello") -> Iterat
                 name = value
             elif field == "data":
                 yield name, json.loads(value)
+
+
+BEGUN = [snapshot("WORKING"), artifact("one ")]
+PIECES = [{"text": "one "}, {"text": "two"}]
+
+
+def sends(remote: Remote) -> list[str]:
+    """The messageId of each message that came."""
+    sent = [*remote.asked("SendStreamingMessage"), *remote.asked("SendMessage")]
+    return [asked.message["messageId"] for asked in sent]
+
+
+def sender(remote: Remote, streaming: bool) -> str:
+    remote.card["capabilities"]["streaming"] = streaming
+    return "SendStreamingMessage" if streaming else "SendMessage"

@@ -44,7 +44,7 @@ def safe(text: str) -> str:
         return text  # the usual case, without the import
     from a2ad.outbound.text import printable
 
-    return printable(text).replace("\r", "").encode(errors="replace").decode()
+    return printable(text).encode(errors="replace").decode()
 
 
 def tell_output_error(error: OSError) -> None:

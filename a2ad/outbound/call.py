@@ -87,8 +87,6 @@ def _chosen(connection: Connection, skill_id: str | None) -> str | None:
             raise RemoteRefused("all skills of this connection are disabled")
     if skill_id in disabled:
         raise RemoteRefused(f"the skill {line(skill_id, MESSAGE)!r} is disabled")
-    if skill_id is not None and known and skill_id not in known:
-        raise RemoteRefused(f"there is no skill {line(skill_id, MESSAGE)!r}; there are: {', '.join(known)}")
     return skill_id
 
 

@@ -13,6 +13,8 @@ from tests.daemon import DaemonProcess, running
 from tests.e2e.control_support import Background, until
 from tests.hostile import no_faults
 from tests.remote import (
+    BEGUN,
+    PIECES,
     Exchange,
     Gate,
     Remote,
@@ -25,6 +27,8 @@ from tests.remote import (
     parts_of,
     refusal,
     said,
+    sender,
+    sends,
     silence,
     snapshot,
     status,
@@ -37,8 +41,6 @@ from tests.remote import (
 )
 
 DONE = snapshot("COMPLETED", "", parts_of("one two"))
-BEGUN = [snapshot("WORKING"), artifact("one ")]
-PIECES = [{"text": "one "}, {"text": "two"}]
 TWICE = snapshot("COMPLETED", "one two", parts_of(PIECES))
 BOTH = pytest.mark.parametrize("streaming", [True, False])
 
@@ -53,17 +55,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
 def remote(daemon: DaemonProcess) -> Iterator[Remote]:
     with no_faults(daemon), Remote() as found:
         yield found
-
-
-def sends(remote: Remote) -> list[str]:
-    """The messageId of each message that came."""
-    sent = [*remote.asked("SendStreamingMessage"), *remote.asked("SendMessage")]
-    return [asked.message["messageId"] for asked in sent]
-
-
-def sender(remote: Remote, streaming: bool) -> str:
-    remote.card["capabilities"]["streaming"] = streaming
-    return "SendStreamingMessage" if streaming else "SendMessage"
 
 
 # what is right in another shape

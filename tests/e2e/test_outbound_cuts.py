@@ -12,6 +12,7 @@ from tests.daemon import DaemonProcess, running
 from tests.e2e.control_support import Background, until
 from tests.hostile import no_faults
 from tests.remote import (
+    BEGUN,
     HANG,
     RESET,
     Exchange,
@@ -27,6 +28,8 @@ from tests.remote import (
     refusal,
     row,
     said,
+    sender,
+    sends,
     silence,
     snapshot,
     status,
@@ -36,8 +39,6 @@ from tests.remote import (
 from tests.remote import http as http_answer
 
 DONE = snapshot("COMPLETED", "", parts_of("one two"))
-BEGUN = [snapshot("WORKING"), artifact("one ")]
-PIECES = [{"text": "one "}, {"text": "two"}]
 BOTH = pytest.mark.parametrize("streaming", [True, False])
 
 
@@ -51,17 +52,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
 def remote(daemon: DaemonProcess) -> Iterator[Remote]:
     with no_faults(daemon), Remote() as found:
         yield found
-
-
-def sends(remote: Remote) -> list[str]:
-    """The messageId of each message that came."""
-    sent = [*remote.asked("SendStreamingMessage"), *remote.asked("SendMessage")]
-    return [asked.message["messageId"] for asked in sent]
-
-
-def sender(remote: Remote, streaming: bool) -> str:
-    remote.card["capabilities"]["streaming"] = streaming
-    return "SendStreamingMessage" if streaming else "SendMessage"
 
 
 @pytest.mark.parametrize("torn", [False, True])
