@@ -1,7 +1,7 @@
 """The types an agent's author works with: what a session talks to, and what it hears.
 
-A factory makes one `Agent` per preset; the agent opens one `AgentSession` per (inbound, context). The session
-executor alone turns what a session says into artifacts and statuses.
+A factory makes one `Agent` per preset, at start-up; the agent opens one `AgentSession` per (inbound, context). The
+session executor alone turns what a session says into artifacts and statuses.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from typing import Any, Protocol, TypeAlias
 
 from a2ad.executor import Artifact, Attachment, Status, Text
 from a2ad.model import PartDict
+
+
+class PresetError(ValueError):
+    """Raised by a factory: the options of its preset are wrong. The text names them, and what was expected."""
 
 
 class ToolError(Exception):

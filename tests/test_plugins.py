@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from a2ad import Artifact, Decision, Deny, Executor, __version__, hookimpl
+from a2ad import Artifact, Decision, Deny, Executor, PresetError, __version__, hookimpl
 from a2ad.config import load
 from a2ad.errors import ConfigError
 from a2ad.plugins import PluginHost, PluginInfo
@@ -429,6 +429,29 @@ def test_a_configured_preset_with_unknown_names_is_an_error_that_names_the_known
         "preset 'mine': unknown agent 'eko'; known: echo",
         "preset 'mine', skill 'dig': unknown executor 'spade'; known: session",
     )
+
+
+def test_a_preset_whose_options_its_agent_refuses_is_an_error_that_names_both(tmp_path, core):
+    made = []
+
+    def make(preset):
+        made.append(preset.id)
+        if preset.id == "odd":
+            raise RuntimeError("this one cannot be made at all")
+        if preset.options:
+            raise PresetError(f"the agent picky has no option {', '.join(preset.options)}")
+
+    picky = plugin(register_agents=lambda register: register("picky", make))
+    toml = '[[presets]]\nid = "{}"\nagent = "picky"\n'
+    host = make_host(tmp_path, builtins=[("core", core), ("picky", picky)], toml=toml.format("odd"))
+    host.check_presets()
+    assert made == ["odd"], "that is its tasks' failure, not the daemon's"
+
+    toml = toml.format("mine") + "options = { colour = 1 }\n"
+    host = make_host(tmp_path, builtins=[("core", core), ("picky", picky)], toml=toml)
+    with pytest.raises(ConfigError) as caught:
+        host.check_presets()
+    assert caught.value.problems == ("preset 'mine': the agent picky has no option colour",)
 
 
 async def test_a_plugin_whose_preset_has_unknown_names_fails_with_all_that_needs_it(tmp_path, core):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from a2ad.agent import Agent, AgentContext, AgentSession, Tools
+from a2ad.agent import AgentContext, AgentSession, Tools
 from a2ad.executor import TaskRejected, TaskRequest
 from a2ad.model import depth_of, new_id, now_ms
 from a2ad.plugins import PluginHost
@@ -53,7 +53,6 @@ class SessionPool:
     def __init__(self, *, host: PluginHost, idle_seconds: float) -> None:
         self._host = host
         self._idle_seconds = idle_seconds
-        self._agents: dict[str, Agent] = {}
         self._sessions: dict[tuple[str, str], LiveSession] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -97,9 +96,7 @@ class SessionPool:
 
     async def _open(self, request: TaskRequest) -> LiveSession:
         preset = request.preset
-        agent = self._agents.get(preset.id)
-        if agent is None:
-            agent = self._agents[preset.id] = self._host.agents[preset.agent].value(preset)
+        agent = self._host.agent(preset)
         record = await self.store.context(request.inbound_id, request.context_id)
         if record is None or record.preset != preset.id:
             now = now_ms()
@@ -146,7 +143,7 @@ class SessionPool:
         if self._sweeper is not None:
             self._sweeper.cancel()
         await asyncio.gather(*(self.drop(live) for live in list(self._sessions.values())))
-        for agent in self._agents.values():
+        for agent in self._host.made_agents():
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await agent.close()

@@ -16,6 +16,7 @@ import pluggy
 import structlog
 
 from a2ad import __version__, hookspecs
+from a2ad.agent import Agent, PresetError
 from a2ad.config import STANDARD_PRESET, Config
 from a2ad.errors import ConfigError, error_text
 from a2ad.executor import Executor, Preset
@@ -67,6 +68,7 @@ class PluginHost(Hooks):
         self.presets = self._registered.presets
         self.stores = self._registered.stores
         self.presets.update((preset.id, preset) for preset in config.presets or (STANDARD_PRESET,))
+        self._made: dict[str, Agent] = {}
         self._closed = False
 
     def load(self, builtins: Sequence[tuple[str, object]]) -> None:
@@ -91,9 +93,9 @@ class PluginHost(Hooks):
         return [plugin.info for plugin in self._plugins]
 
     def check_presets(self) -> None:
-        """Check that the executors and agents of all presets exist, once everything is loaded.
+        """Check that the executors and agents of all presets exist and take their options, once everything is loaded.
 
-        A plugin whose preset names an unknown one fails. `ConfigError` where it is a configured preset.
+        A plugin fails whose preset is wrong. `ConfigError` where it is a configured preset.
         """
         failing = True
         while failing:  # a plugin that fails may take away what another one's preset needs
@@ -108,6 +110,16 @@ class PluginHost(Hooks):
         self._collect()
         if problems := self._preset_problems(self.presets):
             raise ConfigError(problems)
+
+    def agent(self, preset: Preset) -> Agent:
+        """The preset's agent, made once. Raises what its factory raises."""
+        made = self._made.get(preset.id)
+        if made is None:
+            made = self._made[preset.id] = self.agents[preset.agent].value(preset)
+        return made
+
+    def made_agents(self) -> list[Agent]:
+        return list(self._made.values())
 
     def default_preset(self) -> Preset:
         """The preset that is marked as the default, else the first."""
@@ -208,6 +220,8 @@ class PluginHost(Hooks):
         for preset in presets.values():
             if preset.agent not in self.agents:
                 problems.append(f"preset {preset.id!r}: unknown agent {preset.agent!r}; known: {_names(self.agents)}")
+            else:
+                problems += self._option_problems(preset)
             problems += [
                 f"preset {preset.id!r}, skill {skill.id!r}: unknown executor {skill.executor!r}; "
                 f"known: {_names(self.executors)}"
@@ -215,6 +229,15 @@ class PluginHost(Hooks):
                 if skill.executor not in self.executors
             ]
         return problems
+
+    def _option_problems(self, preset: Preset) -> list[str]:
+        try:
+            self.agent(preset)
+        except PresetError as error:
+            return [f"preset {preset.id!r}: {error}"]
+        except Exception as error:  # noqa: BLE001 - its tasks will fail, and nobody else's
+            self._log.warning("the preset's agent cannot be made", preset=preset.id, error=error_text(error))
+        return []
 
     @contextmanager
     def _watched(self, plugin: _Plugin, stage: str) -> Iterator[None]:

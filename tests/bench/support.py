@@ -29,6 +29,15 @@ def a2ad_register_executors(register, config):
 def a2ad_register_presets(register, config):
     register("bench", {"skills": [{"id": "chat", "executor": "bench"}]})
 """
+#: a configuration that stands in no measurement's way
+LIMITS = """
+[limits]
+runs = 10000
+runs_per_inbound = 10000
+queued = 100000
+requests_per_minute = 0
+body_bytes = 104857600
+"""
 
 
 def resident_kb(pid: int) -> int:
