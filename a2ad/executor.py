@@ -64,7 +64,7 @@ def _no_history() -> list[dict[str, Any]]:
     return []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class TaskRequest:
     """What an executor is asked to do. `message` is the A2A message (its JSON as a dict)."""
 

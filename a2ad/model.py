@@ -26,13 +26,11 @@ class TaskState(StrEnum):
     REJECTED = "TASK_STATE_REJECTED"
     AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
 
-    @property
-    def terminal(self) -> bool:
-        return self in TERMINAL
+    __hash__ = str.__hash__  # an enum's own is a Python function, and states are looked up all the time
 
-    @property
-    def interrupted(self) -> bool:
-        return self in INTERRUPTED
+    #: it is in `TERMINAL`, or in `INTERRUPTED`
+    terminal: bool
+    interrupted: bool
 
 
 #: the enum's numbers in a2a.proto; input may use them, output never does
@@ -41,6 +39,9 @@ NUMBERS = {state: number for number, state in STATE_NUMBERS.items()}
 
 TERMINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED})
 INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
+for _state in TaskState:
+    _state.terminal = _state in TERMINAL
+    _state.interrupted = _state in INTERRUPTED
 
 #: What may follow what (`protocol.md` 5). WORKING may follow itself: a progress note.
 TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
@@ -86,22 +87,26 @@ def as_unicode(text: str) -> str:
 
 
 class _Random:
-    """The system's random bytes, eight at a time, with one call to it for many."""
+    """The system's random bytes as hexadecimal digits, with one call to it for many."""
 
-    SIZE, STOCK = 8, 4096
+    DIGITS, STOCK = 16, 4096
 
     def __init__(self) -> None:
-        self._stock = b""
+        self._stock = ""
         self._used = 0
 
-    def take(self) -> bytes:
-        if self._used >= len(self._stock):
-            self._stock, self._used = os.urandom(self.STOCK), 0
-        self._used += self.SIZE
-        return self._stock[self._used - self.SIZE : self._used]
+    def take(self) -> str:
+        """`DIGITS` of them."""
+        start = self._used
+        if start >= len(self._stock):
+            self._stock, start = os.urandom(self.STOCK).hex(), 0
+        self._used = start + self.DIGITS
+        return self._stock[start : self._used]
 
 
 _random = _Random()
+#: the two bits that say which UUID it is, and two random ones
+_VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 
 def new_id() -> str:
@@ -110,7 +115,5 @@ def new_id() -> str:
     So ids sort as they were made, and the store's indexes grow at one end.
     """
     ms, ns = divmod(time.time_ns(), 1_000_000)
-    value = (ms << 80) | (0x7000 | ns * 4096 // 1_000_000) << 64 | int.from_bytes(_random.take())
-    value = (value & ~(0xC000 << 48)) | (0x8000 << 48)
-    text = f"{value:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    at, random = f"{ms:012x}", _random.take()
+    return f"{at[:8]}-{at[8:]}-7{ns * 4096 // 1_000_000:03x}-{_VARIANT[random[0]]}{random[1:4]}-{random[4:]}"

@@ -239,7 +239,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> tuple[Callable[[str], Any], lis
         return None
 
     agent = SimpleNamespace(open=opened)
-    host = SimpleNamespace(agents={"x": SimpleNamespace(value=lambda _: agent)})
+    host = SimpleNamespace(agent=lambda _: agent)
     of_all = pool.SessionPool(host=host, idle_seconds=100)  # type: ignore[arg-type]
     of_all.store = SimpleNamespace(context=no_record)  # type: ignore[assignment]
     of_all.tools = lambda _: None  # type: ignore[assignment,return-value]

@@ -10,7 +10,7 @@ import pytest
 
 from a2ad.errors import StartupError, StoreUnavailable
 from a2ad.model import TaskState
-from a2ad.store import ContextRecord, InboundRecord, MessageRow, Segment, StatusEvent, sqlite
+from a2ad.store import ContextRecord, InboundRecord, MessageRow, Segment, StatusEvent, writer
 from a2ad.store.deletion import GROUP
 from a2ad.store.sqlite import SqliteStore
 from tests.test_store import COMPLETED, WORKING, content, new, opened, query, row, store, then
@@ -49,7 +49,7 @@ async def test_a_lock_of_two_seconds_delays_writes_and_fails_none(store: SqliteS
 async def test_a_lock_that_lasts_fails_writes_says_so_and_is_recovered_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.3)
+    monkeypatch.setattr(writer, "BUSY_SECONDS", 0.3)
     async with opened(tmp_path) as store:
         first, second, third = row(), row(), row()
         await store.write(new(first))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import os
 import resource
 import sys
@@ -73,6 +74,7 @@ def _run(config: Config, *, demo: bool) -> int:
     from a2ad.service import serve as serve_until_stopped
 
     _give_memory_back()
+    _collect_seldom()
     _raise_descriptors()
     loop = _new_event_loop()
     asyncio.set_event_loop(loop)
@@ -103,6 +105,14 @@ def _give_memory_back() -> None:
     """
     with suppress(OSError, AttributeError):  # another libc
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 17)
+
+
+def _collect_seldom() -> None:
+    """Let Python's cycle collector look at what came since the start, and at that less often. Tasks and requests make
+    no cycles; all the same it took a tenth of a task's time to find that out, again and again.
+    """
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def _leave(status: int) -> None:

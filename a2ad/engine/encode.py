@@ -18,6 +18,7 @@ from a2ad.schemas.protojson import Violations
 from a2ad.schemas.text import check_depth, check_finite
 from a2ad.store import TaskRow
 
+_STATE_NAMES = {state: state.value.encode() for state in TaskState}
 PART_FIELDS = frozenset({"text", "raw", "url", "data", "metadata", "filename", "mediaType"})
 
 
@@ -143,11 +144,8 @@ def encode_agent_message(
 
 def encode_status(state: TaskState, at: int, message: bytes | None = None) -> bytes:
     """A TaskStatus; `at` in milliseconds since 1970."""
-    status: dict[str, Any] = {"state": state.value}
-    if message is not None:
-        status["message"] = Fragment(message)
-    status["timestamp"] = timestamp(at)
-    return orjson.dumps(status)
+    said = b"" if message is None else b'"message":' + message + b","
+    return b'{"state":"%b",%b"timestamp":"%b"}' % (_STATE_NAMES[state], said, timestamp(at).encode())
 
 
 def status_update(row: TaskRow, metadata: Fragment | None = None) -> bytes:

@@ -10,13 +10,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 
 from a2ad.engine.artifacts import Artifacts
 from a2ad.errors import StoreRefused
 from a2ad.model import TaskState
-from a2ad.store import Change, MessageRow, StatusEvent, Store, TaskRow
+from a2ad.store import Change, MessageRow, Segment, StatusEvent, Store, TaskRow
 
 log = structlog.get_logger()
 
@@ -39,17 +40,27 @@ class Step:
     attachments: Sequence[str] = ()
 
 
+class _Held(NamedTuple):
+    """What of the gathered goes into a commit."""
+
+    segments: list[Segment]
+    messages: list[MessageRow]
+    events: list[StatusEvent]
+
+
 class Ledger:
     """`messages` and `events` are gathered here until the next commit takes them; artifacts gather on their own."""
 
-    __slots__ = ("_artifacts", "_store", "_stored_hidden", "_stored_state", "durable_frames", "events", "messages",
-                 "saving")  # fmt: skip
+    __slots__ = ("_artifacts", "_store", "_stored_events", "_stored_hidden", "_stored_state", "durable_frames",
+                 "events", "messages", "saving")  # fmt: skip
 
     def __init__(self, store: Store, artifacts: Artifacts) -> None:
         self._store = store
         self._artifacts = artifacts
         self._stored_state: TaskState | None = None
         self._stored_hidden = False
+        #: the store may have status frames of it
+        self._stored_events = False
         #: no number above this one is reserved
         self.durable_frames = 0
         self.messages: list[MessageRow] = []
@@ -60,7 +71,7 @@ class Ledger:
     def restore(self, row: TaskRow, artifacts: Artifacts) -> None:
         """The store has it like this."""
         self._artifacts = artifacts
-        self._stored_state, self._stored_hidden = row.state, row.hidden
+        self._stored_state, self._stored_hidden, self._stored_events = row.state, row.hidden, True
         self.durable_frames = row.frame_limit
 
     @property
@@ -90,61 +101,68 @@ class Ledger:
         `build` may raise. Raises `StoreUnavailable`, or `StoreRefused` where it would be in vain to try again; nothing
         that has gathered is lost then.
         """
-        await self.saved()
+        if self.saving is not None:
+            await self.saved()
         step = build()
-        held = (self._artifacts.take_pending(), self.messages, self.events)
+        held = _Held(self._artifacts.take_pending(), self.messages, self.events)
         self.messages, self.events = [], []
         change = Change(
             row=step.row,
             previous=self._stored_state,
             was_hidden=self._stored_hidden,
             key_message=step.key,
-            messages=[*held[1], *step.messages],
-            segments=held[0],
-            events=[*held[2], *step.events],
+            messages=[*held.messages, *step.messages],
+            segments=held.segments,
+            events=[*held.events, *step.events],
             attachments=step.attachments,
+            has_events=self._stored_events,
         )
-        saving = self.saving = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        stored = self.saving = self._hand_over(change)
+        # whoever waits may be cancelled; what is on its way arrives all the same
+        stored.add_done_callback(partial(self._arrived, step, held, waiter))
+        return await waiter
 
-        def give_back() -> None:
-            self._artifacts.give_back(held[0])
-            self.messages[:0] = held[1]
-            self.events[:0] = held[2]
-
-        stored: asyncio.Future[str | None]
+    def _hand_over(self, change: Change) -> asyncio.Future[str | None]:
         try:
-            stored = asyncio.ensure_future(self._store.write(change))
+            return asyncio.ensure_future(self._store.write(change))
         except Exception as error:  # noqa: BLE001 - a plugin's store
-            stored = asyncio.get_running_loop().create_future()
-            stored.set_exception(error)
-        stored.add_done_callback(partial(self._arrived, step, saving, give_back))
-        return await asyncio.shield(saving)
+            refused: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            refused.set_exception(error)
+            return refused
 
     def _arrived(
         self,
         step: Step,
-        saving: asyncio.Future[str | None],
-        give_back: Callable[[], None],
+        held: _Held,
+        waiter: asyncio.Future[str | None],
         stored: asyncio.Future[str | None],
     ) -> None:
         self.saving = None
         try:
             other = stored.result()
             if other is None:
-                self._stored_state, self._stored_hidden = step.row.state, step.row.hidden
-                self.durable_frames = step.row.frame_limit
+                row = step.row
+                self._stored_state, self._stored_hidden = row.state, row.hidden
+                self._stored_events = self._stored_events or bool(held.events or step.events)
+                self.durable_frames = row.frame_limit
                 step.publish()
             else:
-                give_back()
-            saving.set_result(other)
+                self._give_back(held)
+            if not waiter.done():
+                waiter.set_result(other)
         except asyncio.CancelledError:
-            give_back()
-            self._failed(saving, StoreRefused("The task store was closed"))
+            self._failed(held, waiter, StoreRefused("The task store was closed"))
         except Exception as error:  # noqa: BLE001 - it is raised where the step was asked for
-            give_back()
-            self._failed(saving, error)
+            self._failed(held, waiter, error)
 
-    @staticmethod
-    def _failed(saving: asyncio.Future[str | None], error: Exception) -> None:
-        saving.set_exception(error)
-        saving.exception()  # the one who asked may not wait any more
+    def _failed(self, held: _Held, waiter: asyncio.Future[str | None], error: Exception) -> None:
+        self._give_back(held)
+        if not waiter.done():
+            waiter.set_exception(error)
+
+    def _give_back(self, held: _Held) -> None:
+        """It could not be written: the next commit takes it."""
+        self._artifacts.give_back(held.segments)
+        self.messages[:0] = held.messages
+        self.events[:0] = held.events

@@ -28,13 +28,12 @@ DEFAULT_PAGE, MAX_PAGE = 50, 100
 _FILTERS = frozenset({"contextId", "status", "statusTimestampAfter", "pageToken"})
 #: of one message
 MAX_PARTS = 5000
-_CONTENT = ("text", "raw", "url", "data")
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)",
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SendMessageParams:
     """`message` has the known fields only, `parts[].raw` as bytes; ids that were empty or absent are None."""
 
@@ -74,6 +73,7 @@ class TaskIdParams:
 
 
 Params: TypeAlias = Mapping[str, Any]
+_NOTHING: Mapping[str, Any] = {}
 
 
 def _timestamp(value: Any, path: str, violations: Violations) -> int:
@@ -115,10 +115,8 @@ _part_fields = Fields(
 def read_part(value: Any, path: str, violations: Violations) -> dict[str, Any]:
     """One part: exactly one of text, raw, url and data."""
     part = _part_fields(value, path, violations)
-    if type(value) is dict:
-        given = sum(name in part for name in _CONTENT)
-        if given != 1:
-            violations.append((path, "must have exactly one of text, raw, url and data"))
+    if type(value) is dict and ("text" in part) + ("raw" in part) + ("url" in part) + ("data" in part) != 1:
+        violations.append((path, "must have exactly one of text, raw, url and data"))
     return part
 
 
@@ -195,13 +193,14 @@ def send_message(params: Params, further: Callable[[dict[str, Any]], Violations]
     if violations:
         raise InvalidParams(violations + (further(found.get("message", {})) if further is not None else []))
     message = found["message"]
-    configuration = found.get("configuration", {})
+    configuration = found.get("configuration", _NOTHING)
+    metadata = message.get("metadata", _NOTHING)
     return SendMessageParams(
         message=message,
         message_id=message.get("messageId") or None,
         context_id=message.get("contextId") or None,
         task_id=message.get("taskId") or None,
-        skill=message.get("metadata", {}).get("skill"),
+        skill=metadata.get("skill"),
         accepted_output_modes=tuple(configuration.get("acceptedOutputModes", ())),
         history_length=configuration.get("historyLength"),
         return_immediately=configuration.get("returnImmediately", False),

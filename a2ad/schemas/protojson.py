@@ -36,10 +36,11 @@ def string(value: Any, path: str, violations: Violations) -> str:
 
 
 def identifier(value: Any, path: str, violations: Violations) -> str:
-    text = string(value, path, violations)
-    if len(text) > MAX_ID:
+    if type(value) is str and len(value) <= MAX_ID:
+        return value
+    if string(value, path, violations):
         violations.append((path, f"must be at most {MAX_ID} characters long"))
-    return text
+    return ""
 
 
 def boolean(value: Any, path: str, violations: Violations) -> bool:
@@ -131,19 +132,17 @@ class Fields:
             return {}
         prefix = f"{path}." if path else ""
         found: dict[str, Any] = {}
-        keys = value if len(value) <= MANY_FIELDS else [key for key in self._fields if key in value]
-        for key in keys:
-            field = self._fields.get(key)
-            if field is None:
-                continue
-            name, reader = field
-            entry = value[key]
-            if entry is None and name not in self._keep_null:
-                continue
-            if name in found:
-                violations.append((prefix + name, "is given twice, under two names"))
-                continue
-            found[name] = reader(entry, prefix + name, violations)
+        fields = self._fields
+        for key in value if len(value) <= MANY_FIELDS else [key for key in fields if key in value]:
+            if key in fields:
+                name, reader = fields[key]
+                entry = value[key]
+                if entry is None and name not in self._keep_null:
+                    continue
+                if name in found:
+                    violations.append((prefix + name, "is given twice, under two names"))
+                    continue
+                found[name] = reader(entry, prefix + name, violations)
         for name in self._required:
             if name not in found:
                 violations.append((prefix + name, "is required"))

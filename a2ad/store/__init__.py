@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from a2ad.model import TaskState
 
@@ -98,8 +98,7 @@ class TaskRow:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRow:
+class MessageRow(NamedTuple):
     """A message of a task's history. `caller` is set for a client's: (inbound, caller, id) is then unique."""
 
     seq: int
@@ -108,8 +107,7 @@ class MessageRow:
     caller: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """A piece of an artifact: applied in order of `seq`, they give the artifacts, which stand in order of `place`.
 
     `head` is the artifact's JSON without id and parts, None where nothing of it changed; `parts` a JSON array.
@@ -123,8 +121,7 @@ class Segment:
     parts: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StatusEvent:
+class StatusEvent(NamedTuple):
     """A statusUpdate frame, kept for replay."""
 
     frame: int
@@ -137,6 +134,7 @@ class Change:
 
     `previous` is the state that the store has now, None for a new task; `was_hidden`, whether it is hidden there, and
     so in no count. `key_message` is the message of a client whose id decides whether the step is a repetition.
+    `has_events`: the store may have status frames of it.
     """
 
     row: TaskRow
@@ -147,6 +145,7 @@ class Change:
     segments: Sequence[Segment] = ()
     events: Sequence[StatusEvent] = ()
     attachments: Sequence[str] = ()  # SHA-256, hexadecimal
+    has_events: bool = True
 
 
 @dataclass(frozen=True, slots=True)

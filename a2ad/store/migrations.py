@@ -130,6 +130,11 @@ STEPS = (
         card BLOB
     ) WITHOUT ROWID;
     """,
+    # every task paid for an index of unfinished ones, twice; `tasks_by_state` finds them as well
+    """
+    DROP INDEX tasks_unfinished;
+    CREATE INDEX tasks_hidden_unfinished ON tasks (created_at) WHERE hidden = 1 AND state IN (1, 2);
+    """,
 )
 
 TABLES = frozenset(name for step in STEPS for name in re.findall(r"CREATE TABLE (\w+)", step))

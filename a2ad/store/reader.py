@@ -145,8 +145,15 @@ class Reader:
         return [StoredTask(row, messages[row.id], segments[row.id], last.get(row.id, -1)) for row in rows]
 
     async def unfinished(self) -> list[TaskRow]:
-        # in the words of the partial index: SUBMITTED and WORKING
-        sql = f"SELECT {COLUMNS} FROM tasks WHERE state IN (1, 2) ORDER BY created_at, id"
+        # SUBMITTED and WORKING; the hidden ones in the words of their partial index
+        sql = (
+            f"SELECT {COLUMNS} FROM tasks WHERE hidden = 1 AND state IN (1, 2)"
+            f" UNION ALL SELECT {', '.join(f't.{column}' for column in COLUMNS.split(', '))}"
+            " FROM (SELECT DISTINCT inbound_id, caller FROM task_counts) AS c CROSS JOIN tasks AS t"
+            " INDEXED BY tasks_by_state"
+            " ON t.inbound_id = c.inbound_id AND t.caller = c.caller AND t.state IN (1, 2) AND t.hidden = 0"
+            " ORDER BY created_at, id"
+        )
         return [_row(row) for row in await self._all(sql)]
 
     async def find_message(self, inbound_id: str, caller: str, message_id: str) -> str | None:

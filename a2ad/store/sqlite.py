@@ -16,13 +16,12 @@ import orjson
 import structlog
 
 from a2ad.errors import StartupError
-from a2ad.model import NUMBERS, TaskState
+from a2ad.model import TaskState
 from a2ad.store import (
     Change,
     ContextRecord,
     Expired,
     InboundRecord,
-    MessageRow,
     OutboundRecord,
     StatusEvent,
     StoredTask,
@@ -35,7 +34,8 @@ from a2ad.store import (
 from a2ad.store.deletion import delete_expired, delete_inbound_tasks
 from a2ad.store.migrations import migrate
 from a2ad.store.reader import Reader
-from a2ad.store.writer import BUSY_SECONDS, Tally, Writer
+from a2ad.store.steps import flush_counts, size_of, write_step
+from a2ad.store.writer import BUSY_SECONDS, LONG, Tally, Writer
 
 #: a log that is larger is given back once what has expired is gone, in bytes
 LOG_BYTES = 1 << 20
@@ -68,7 +68,9 @@ class SqliteStore:
 
     def write(self, change: Change) -> asyncio.Future[str | None]:
         replay = self._replay_frames
-        return self._writer.submit(lambda connection, tally: _write(connection, tally, change, replay))
+        return self._writer.submit(
+            lambda connection, tally: write_step(connection, tally, change, replay), size_of(change)
+        )
 
     async def task(self, task_id: str) -> StoredTask | None:
         return await self._reader.task(task_id)
@@ -99,13 +101,13 @@ class SqliteStore:
         return self._writer.health
 
     async def delete_tasks(self, inbound_id: str) -> None:
-        while (await self._writer.submit(partial(delete_inbound_tasks, inbound_id=inbound_id))).more:
+        while (await self._writer.submit(partial(delete_inbound_tasks, inbound_id=inbound_id), LONG)).more:
             pass
         await asyncio.to_thread(_truncate_log, self._path)
         await self._execute("DELETE FROM contexts WHERE inbound_id = ?", (inbound_id,))
 
     async def expire(self, before: int) -> Expired:
-        expired = await self._writer.submit(partial(delete_expired, before=before))
+        expired = await self._writer.submit(partial(delete_expired, before=before), LONG)
         if not expired.more and self._path.with_name(f"{self._path.name}-wal").stat().st_size > LOG_BYTES:
             await asyncio.to_thread(_truncate_log, self._path)
         return expired
@@ -163,7 +165,8 @@ async def open_sqlite(settings: StoreSettings) -> SqliteStore:
     except sqlite3.Error as error:
         raise StartupError(f"the database {path} cannot be opened: {error}") from None
     reader, lists = [await _open_reader(path) for _ in range(2)]
-    return SqliteStore(path, Writer(connection, _flush), reader, lists, secret, settings.replay_frames)
+    writer = Writer(connection, flush_counts, waits_for_disk=settings.synchronous != "normal")
+    return SqliteStore(path, writer, reader, lists, secret, settings.replay_frames)
 
 
 async def _open_reader(path: Path) -> Reader:
@@ -190,8 +193,6 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
         migrate(connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
-        # how long a commit may hold up the others when it moves the log into the file: 4,000 pages, some 16 MB
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")
         connection.execute("PRAGMA journal_size_limit = 67108864")
     except BaseException:
         connection.close()
@@ -201,96 +202,3 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
 
 def _marks(count: int) -> str:
     return ", ".join("?" * count)
-
-
-def _write(connection: sqlite3.Connection, tally: Tally, change: Change, replay_frames: int) -> str | None:
-    row = change.row
-    if change.key_message is not None:
-        other = _take_key(connection, row, change.key_message)
-        if other is not None:
-            return other
-    _write_row(connection, tally, change)
-    for message in change.messages:
-        connection.execute(
-            f"INSERT INTO messages VALUES ({_marks(6)})",
-            (row.id, message.seq, row.inbound_id, message.caller, message.message_id, message.body),
-        )
-    for segment in change.segments:
-        if segment.replace and segment.seq > 0:
-            connection.execute(
-                "DELETE FROM artifacts WHERE task_id = ? AND artifact_id = ?", (row.id, segment.artifact_id)
-            )
-        connection.execute(f"INSERT INTO artifacts VALUES ({_marks(7)})", (row.id, *astuple(segment)))
-    for digest in change.attachments:
-        connection.execute("INSERT OR IGNORE INTO attachments VALUES (?, ?)", (digest, row.id))
-    _write_events(connection, change, replay_frames)
-    return None
-
-
-def _take_key(connection: sqlite3.Connection, row: TaskRow, key: MessageRow) -> str | None:
-    """Write the key message; the id of the task that has it already, if any."""
-    taken = connection.execute(
-        f"INSERT OR IGNORE INTO messages VALUES ({_marks(6)})",
-        (row.id, key.seq, row.inbound_id, key.caller, key.message_id, key.body),
-    )
-    if taken.rowcount:
-        return None
-    found = connection.execute(
-        "SELECT task_id FROM messages WHERE inbound_id = ? AND caller = ? AND message_id = ?",
-        (row.inbound_id, key.caller, key.message_id),
-    ).fetchone()
-    return str(found[0])
-
-
-def _write_row(connection: sqlite3.Connection, tally: Tally, change: Change) -> None:
-    row, state = change.row, NUMBERS[change.row.state]
-    mutable = (
-        state, row.status, row.updated_at, row.frame_limit, row.queued, row.hidden, row.metadata, row.reply,
-    )  # fmt: skip
-    if change.previous is None:
-        connection.execute(
-            "INSERT INTO tasks (state, status, updated_at, frame_limit, queued, hidden, metadata, reply,"
-            f" id, inbound_id, context_id, caller, peer, skill, executor, created_at) VALUES ({_marks(16)})",
-            (*mutable, row.id, row.inbound_id, row.context_id, row.caller, row.peer, row.skill, row.executor,
-             row.created_at),
-        )  # fmt: skip
-    else:
-        connection.execute(
-            "UPDATE tasks SET state = ?, status = ?, updated_at = ?, frame_limit = ?, queued = ?, hidden = ?,"
-            " metadata = ?, reply = ? WHERE id = ?",
-            (*mutable, row.id),
-        )
-        if not change.was_hidden:
-            _add(tally, row, NUMBERS[change.previous], -1)
-    if not row.hidden:
-        _add(tally, row, state, 1)
-
-
-def _write_events(connection: sqlite3.Connection, change: Change, replay_frames: int) -> None:
-    """Keep the newest status frames of a task that has not ended; of one that has, nobody asks for them."""
-    task_id = change.row.id
-    if change.row.state.terminal:
-        if change.previous is not None:
-            connection.execute("DELETE FROM status_events WHERE task_id = ?", (task_id,))
-        return
-    for event in change.events:
-        connection.execute("INSERT INTO status_events VALUES (?, ?, ?)", (task_id, event.frame, event.body))
-    if change.events:
-        connection.execute(
-            "DELETE FROM status_events WHERE task_id = ?1 AND frame <= (SELECT frame FROM status_events"
-            " WHERE task_id = ?1 ORDER BY frame DESC LIMIT 1 OFFSET ?2)",
-            (task_id, replay_frames),
-        )
-
-
-def _add(tally: Tally, row: TaskRow, state: int, by: int) -> None:
-    key = (row.inbound_id, row.caller, state)
-    tally[key] = tally.get(key, 0) + by
-
-
-def _flush(connection: sqlite3.Connection, tally: Tally) -> None:
-    for key, by in tally.items():
-        if by:
-            connection.execute(
-                "INSERT INTO task_counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", (*key, by)
-            )

@@ -1,7 +1,7 @@
-"""All writes of a database go through one thread that commits what has gathered: one transaction serves many tasks.
+"""All writes of a database are committed in groups: one transaction serves what many tasks wrote in a turn of the loop.
 
-The thread is on the standard `sqlite3`: aiosqlite has no public way to run a whole transaction in one hop, and pays
-for every statement with one.
+On the standard `sqlite3`: aiosqlite has no public way to run a whole transaction in one hop, and pays for every
+statement with one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
 import structlog
@@ -24,79 +25,149 @@ T = TypeVar("T")
 #: sums that the operations of one transaction add to, and that are written once before its commit: how many more
 #: tasks there are, by inbound, caller and the state's number
 Tally: TypeAlias = dict[tuple[str, str, int], int]
-#: runs in the writer's thread, inside a transaction that it shares with others
+#: runs inside a transaction that it shares with others
 Operation: TypeAlias = Callable[[sqlite3.Connection, Tally], T]
+Submitted: TypeAlias = tuple[Operation[Any], asyncio.Future[Any]]
 MAX_GROUP = 512
 CLOSE_SECONDS = 3.0
 #: how long a lock of someone else is waited for; and while it is known that writing fails, in seconds
 BUSY_SECONDS, BUSY_SECONDS_AWAY = 5.0, 0.5
 #: how often it is tried whether writing works again, in seconds
 PROBE_SECONDS = 1.0
+#: what the loop commits itself, at most, in bytes; and the size of what may take long whatever it has
+SMALL_BYTES, LONG = 1 << 16, 1 << 40
+#: a commit that took so long is taken for a disk that is busy: the thread does the work then, for so long (seconds)
+SLOW_SECONDS, SLOW_FOR_SECONDS = 0.03, 1.0
+#: one commit in so many is the thread's, which moves a log of so many pages (some 16 MB) into the file
+IN_THREAD, LOG_PAGES = 250, 4000
 
 log = structlog.get_logger()
 
 
 class Writer:
-    """`submit` from the event loop; the operations run in order. Close it before the loop ends."""
+    """`submit` from the event loop; the operations run in order. Close it before the loop ends.
 
-    def __init__(self, connection: sqlite3.Connection, flush: Operation[None]) -> None:
-        """`flush` runs once before each commit, to write the tally."""
+    One connection, and whoever has it commits. At rest that is the loop: a small group is written into the page cache
+    in some 100 µs, and to hand it to the thread and back costs more than that (measured: two thirds of a task's CPU).
+    The thread has it for what may take longer: large groups, deletions, every commit that waits for the disk, and
+    every `IN_THREAD`th one, which moves the log into the file when it is long; and whatever failed in the loop, a lock
+    of somebody else first of all. Until the thread has given it back, all that is submitted goes to the thread.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, flush: Operation[None], *, waits_for_disk: bool) -> None:
+        """`flush` runs once before each commit, to write the tally. `waits_for_disk`: every commit does."""
         self._connection = connection
         self._flush = flush
+        self._waits_for_disk = waits_for_disk
         self._loop = asyncio.get_running_loop()
-        self._gathered: list[tuple[Operation[Any], asyncio.Future[Any]]] = []
-        self._queue: SimpleQueue[list[tuple[Operation[Any], asyncio.Future[Any]]] | None] = SimpleQueue()
+        self._gathered: list[Submitted] = []
+        self._gathered_bytes = 0
+        #: groups that the thread has been given and not given back; while there are any, the connection is the thread's
+        self._handed = 0
+        self._commits = 0
+        self._slow_until = 0.0
+        self._queue: SimpleQueue[list[Submitted] | None] = SimpleQueue()
         self._closed = False
         #: whether writing works, as of the last attempt
         self.health = StoreHealth()
+        self._lend_to_loop()
         self._thread = threading.Thread(target=self._run, name="a2ad-store", daemon=True)
         self._thread.start()
 
-    def submit(self, operation: Operation[T]) -> asyncio.Future[T]:
+    def submit(self, operation: Operation[T], size: int = 0) -> asyncio.Future[T]:
         """The operation's result once it is durable; `StoreUnavailable` where it could not be made so just now, and
-        `StoreRefused` where the fault is the operation's.
+        `StoreRefused` where the fault is the operation's. `size`: what it writes, in bytes, or `LONG`.
         """
         future: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
             future.set_exception(StoreUnavailable("The task store is closed"))
             return future
-        # what one turn of the loop submits is handed over in the next: the thread is woken once for all of it
+        # what one turn of the loop submits is committed in the next: one transaction for all of it
         if not self._gathered:
-            self._loop.call_soon(self._hand_over)
+            self._loop.call_soon(self._take_up)
         self._gathered.append((operation, future))
+        self._gathered_bytes += size
         return future
 
-    def _hand_over(self) -> None:
-        if self._gathered:
-            self._queue.put(self._gathered)
-            self._gathered = []
+    def _take_up(self) -> None:
+        """Commit what has gathered, here or in the thread."""
+        group, self._gathered = self._gathered, []
+        size, self._gathered_bytes = self._gathered_bytes, 0
+        if group and not (self._may_commit_here(size) and self._commit_here(group)):
+            self._handed += 1
+            self._queue.put(group)
+
+    def _may_commit_here(self, size: int) -> bool:
+        self._commits += 1
+        return (
+            not self._handed
+            and size <= SMALL_BYTES
+            and not self._waits_for_disk
+            and self._commits % IN_THREAD != 0
+            and monotonic() >= self._slow_until
+        )
+
+    def _commit_here(self, group: list[Submitted]) -> bool:
+        """False where it went wrong, in whatever way: the thread finds out, and has the time."""
+        start = monotonic()
+        try:
+            outcomes = self._transaction([operation for operation, _ in group])
+        except Exception:  # noqa: BLE001 - it comes again in the thread
+            return False
+        if (now := monotonic()) - start > SLOW_SECONDS:
+            self._slow_until = now + SLOW_FOR_SECONDS
+        _deliver([future for _, future in group], outcomes)
+        return True
 
     async def close(self) -> None:
         """Commit what was submitted, then end the thread; a database that is locked is not waited for any longer."""
         if not self._closed:
             self._closed = True
-            self._hand_over()
+            self._take_up()
             self._queue.put(None)
             await asyncio.to_thread(self._thread.join, CLOSE_SECONDS)
 
+    # the thread
+
     def _run(self) -> None:
         more = True
+        taken = 0
         while more:
-            group: list[tuple[Operation[Any], asyncio.Future[Any]]] = []
+            group: list[Submitted] = []
             while more and not (group and (len(group) >= MAX_GROUP or self._queue.empty())):
                 try:
                     handed = self._queue.get(timeout=None if self.health.error is None else PROBE_SECONDS)
                 except Empty:
                     break
                 more = handed is not None
+                taken += more
                 group += handed or []
+            outcomes: list[Any] = []
             if group:
+                self._keep_from_loop()
                 outcomes = self._commit([operation for operation, _ in group])
-                with suppress(RuntimeError):  # the loop is closed: nobody waits
-                    self._loop.call_soon_threadsafe(_deliver, [future for _, future in group], outcomes)
             elif more:
                 self._commit([_probe])
+            given_back = 0
+            if self.health.error is None:
+                self._lend_to_loop()
+                given_back, taken = taken, 0
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                self._loop.call_soon_threadsafe(self._committed, [future for _, future in group], outcomes, given_back)
         self._connection.close()
+
+    def _committed(self, futures: list[asyncio.Future[Any]], outcomes: list[Any], given_back: int) -> None:
+        self._handed -= given_back
+        _deliver(futures, outcomes)
+
+    def _lend_to_loop(self) -> None:
+        """The loop waits for nobody, and leaves the log as it is."""
+        self._set_busy_timeout(0)
+        self._connection.execute("PRAGMA wal_autocheckpoint = 0")
+
+    def _keep_from_loop(self) -> None:
+        self._set_busy_timeout(BUSY_SECONDS if self.health.error is None else BUSY_SECONDS_AWAY)
+        self._connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
 
     def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
         """One transaction for all; where one of them is at fault, one for each. An outcome may be an exception."""
@@ -117,7 +188,6 @@ class Writer:
             return [outcome for operation in operations for outcome in self._commit([operation])]
         if self.health.error is not None:
             log.info("store.recovered", after_seconds=(now_ms() - (self.health.since or 0)) / 1000)
-            self._set_busy_timeout(BUSY_SECONDS)
             self.health = StoreHealth()
         return outcomes
 

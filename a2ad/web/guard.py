@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 from aiohttp import StreamReader, web
 
 from a2ad.outbound.net import OUTBOUND_HEADER
+from a2ad.web.server import Connection
 
 #: exactly these, and a Unix socket (`protocol.md` 1)
 LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
@@ -33,8 +35,9 @@ class BodyError(Exception):
 
 def peer_address(request: web.BaseRequest) -> str:
     """The address at the other end of the connection; `unix` for a Unix socket."""
-    peername = request.transport.get_extra_info("peername") if request.transport is not None else None
-    return str(peername[0]) if isinstance(peername, tuple) else "unix"
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    return connection.peer
 
 
 def is_loopback(address: str) -> bool:
@@ -72,6 +75,7 @@ def _within(address: str, networks: Networks) -> bool:
     return any(parsed in network for network in networks)
 
 
+@lru_cache(maxsize=256)
 def host_name(host: str | None) -> str:
     """The name in a Host header, in lower case, without port and brackets; empty where it is not `name` or
     `name:port`.
@@ -89,23 +93,33 @@ def route_path(request: web.BaseRequest) -> str:
     some paths from the world, sees none either.
     """
     raw = request.rel_url.raw_path
-    return raw if "%2f" in raw.lower() else request.path
+    return raw if "%" not in raw or "%2f" in raw.lower() else request.path
 
 
 def media_type(request: web.BaseRequest) -> str:
     """The Content-Type without its parameters, in lower case; empty where none was sent."""
-    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    return _media_type(request.headers.get("Content-Type", ""))
+
+
+@lru_cache(maxsize=256)
+def _media_type(header: str) -> str:
+    return header.partition(";")[0].strip().lower()
 
 
 async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     """The whole body. Raises `BodyError` as soon as it is past `limit` bytes, or stands still too long."""
+    content = request.content
+    if content.is_eof():  # it came together with the headers, as most do
+        body = content.read_nowait()
+        if len(body) > limit:
+            raise BodyError(413)
+        return body
     declared = request.content_length
     if declared is not None and declared > limit:
         raise BodyError(413)
     if request.version >= (1, 1) and request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0  # the answer itself has not begun
-    content = request.content
     end = asyncio.get_running_loop().time() + BODY_SECONDS_ALL
     pieces: list[bytes] = []
     try:

@@ -33,7 +33,7 @@ PUSH_METHODS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Context:
     """Who calls, and where the answer goes."""
 

@@ -5,6 +5,7 @@ What cannot be read as HTTP is answered and logged without a word of it: it may 
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,13 +25,18 @@ class HttpServer(web.Server):
 
 
 class Connection(web.RequestHandler):
-    """`on_lost` are called when the client has left."""
+    """`peer` is the address at its other end, `unix` for a Unix socket; `on_lost` are called when the client leaves."""
 
-    __slots__ = ("on_lost",)
+    __slots__ = ("on_lost", "peer")
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self.on_lost: set[Callable[[], object]] = set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        peername = transport.get_extra_info("peername")
+        self.peer = str(peername[0]) if isinstance(peername, tuple) else "unix"
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
