@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 from orjson import Fragment
@@ -33,6 +33,11 @@ _ENDS = {
 }
 
 
+#: a moment in the growth of parts: how many were closed, and how much of a text was there
+Mark: TypeAlias = tuple[int, int]
+_OPEN, _CLOSE = b'{"text":"', b'"}'
+
+
 class Parts:
     """Parts that grow: closed ones as JSON, and at the end perhaps a text that is still open."""
 
@@ -43,55 +48,80 @@ class Parts:
         self._text: bytearray | None = None
 
     def add(self, parts: Iterable[EncodedPart]) -> None:
-        for part in parts:
-            if not part.plain:
+        for plain, body in parts:
+            if not plain:
                 self._close_text()
-                self._closed.append(part.body)
+                self._closed.append(body)
             elif self._text is None:
-                self._text = bytearray(part.body)
+                self._text = bytearray(body)
             else:
-                self._text += part.body
+                self._text += body
 
     def _close_text(self) -> None:
         if self._text is not None:
-            self._closed.append(b'{"text":"' + bytes(self._text) + b'"}')
+            self._closed.append(_OPEN + bytes(self._text) + _CLOSE)
             self._text = None
 
-    def encode(self) -> bytes:
-        """A JSON array."""
-        if self._text is None:
-            return b"[" + b",".join(self._closed) + b"]"
-        if not self._closed:
-            return b"".join((b'[{"text":"', self._text, b'"}]'))
-        return b"".join((b"[", b",".join(self._closed), b',{"text":"', self._text, b'"}]'))
+    def mark(self) -> Mark:
+        return len(self._closed), 0 if self._text is None else len(self._text)
+
+    def encode(self, since: Mark = (0, 0)) -> bytes:
+        """A JSON array: all of them, or what was added since a moment."""
+        count, offset = since
+        pieces, text = self._closed[count:], self._text
+        if offset and pieces:  # the text of then is closed by now
+            pieces[0] = _OPEN + pieces[0][len(_OPEN) + offset :]
+        elif offset and text is not None:
+            text = text[offset:]
+        if text is not None:
+            pieces.append(b"".join((_OPEN, text, _CLOSE)))
+        return b"".join((b"[", b",".join(pieces), b"]"))
 
 
-class _Pending:
-    """A segment that is not written yet."""
+class _Held:
+    """One artifact as it is now. `begin` is what its updates begin with; one that is replaced keeps its place.
 
-    __slots__ = ("artifact_id", "head", "parts", "replace")
+    `unwritten` says since when something of it waits to be written, and whether that is all of it (`whole`) and
+    changes its head (`changed`).
+    """
 
-    def __init__(self, artifact_id: str, *, replace: bool) -> None:
-        self.artifact_id = artifact_id
-        self.replace = replace
-        self.head: bytes | None = None
+    __slots__ = ("begin", "changed", "head", "id", "parts", "place", "unwritten", "whole")
+
+    def __init__(self, artifact_id: str, place: int) -> None:
+        self.id = artifact_id
+        self.place = place
+        self.head: dict[str, Any] = {}
         self.parts = Parts()
+        self.begin = b""
+        self.unwritten: Mark | None = None
+        self.whole = self.changed = False
+
+    def clear(self) -> None:
+        self.head, self.parts = {}, Parts()
+        self.whole, self.changed = True, False
+        if self.unwritten is not None:
+            self.unwritten = (0, 0)
+
+    def merge(self, head: Mapping[str, Any]) -> None:
+        """As the official client puts the pieces together."""
+        if "metadata" in head and "metadata" in self.head:
+            head = {**head, "metadata": {**_plain(self.head["metadata"]), **_plain(head["metadata"])}}
+        self.head.update(head)
+
+    def encode(self) -> bytes:
+        return orjson.dumps({"artifactId": self.id, **self.head, "parts": Fragment(self.parts.encode())})
 
 
 class Artifacts:
     """All artifacts of one task, and what of them is not durable yet."""
 
-    __slots__ = ("_begins", "_heads", "_parts", "_pending", "_places", "_seq", "_unwritten", "pending_bytes")
+    __slots__ = ("_held", "_pending", "_seq", "_unwritten", "pending_bytes")
 
     def __init__(self) -> None:
-        self._heads: dict[str, dict[str, Any]] = {}
-        self._parts: dict[str, Parts] = {}
-        self._pending: list[_Pending] = []
+        #: by id, in the order in which they began
+        self._held: dict[str, _Held] = {}
+        self._pending: list[_Held] = []
         self._unwritten: list[Segment] = []
-        #: what the updates of each artifact begin with
-        self._begins: dict[str, bytes] = {}
-        #: where each artifact stands: one that is replaced keeps its place
-        self._places: dict[str, int] = {}
         self._seq = 0
         #: how much has gathered since the last `take_pending`
         self.pending_bytes = 0
@@ -100,10 +130,14 @@ class Artifacts:
     def from_segments(cls, segments: Sequence[Segment]) -> Artifacts:
         artifacts = cls()
         for segment in segments:
-            head = None if segment.head is None else orjson.loads(segment.head)
-            parts = encode_parts(orjson.loads(segment.parts))
-            artifacts._merge(segment.artifact_id, head, parts, append=not segment.replace)
-            artifacts._places[segment.artifact_id] = segment.place
+            held = artifacts._held.get(segment.artifact_id)
+            if held is None:
+                held = artifacts._held[segment.artifact_id] = _Held(segment.artifact_id, segment.place)
+            elif segment.replace:
+                held.clear()
+            if segment.head is not None:
+                held.merge(orjson.loads(segment.head))
+            held.parts.add(encode_parts(orjson.loads(segment.parts)))
             artifacts._seq = segment.seq + 1
         return artifacts
 
@@ -112,27 +146,38 @@ class Artifacts:
 
         Raises `InvalidOutput`, with nothing changed.
         """
-        artifact_id, head = artifact.artifact_id, _head(artifact)
-        parts = encode_parts(artifact.parts)
+        artifact_id = artifact.artifact_id
+        held = self._held.get(artifact_id) if type(artifact_id) is str else None
+        head = _head(artifact) if held is None or _has_head(artifact) else {}
         # a last chunk may have nothing more to say, but the wire wants a part
-        parts = parts or [EncodedPart(plain=True, body=b"")]
-        known = artifact_id in self._parts
-        if not known and len(self._parts) >= MAX_ARTIFACTS:
-            raise InvalidOutput(f"a task has at most {MAX_ARTIFACTS} artifacts")
-        append = bool(artifact.append) and known
-        if known and not append:
-            self._pending = [held for held in self._pending if held.artifact_id != artifact_id]
-        self._merge(artifact_id, head, parts, append=append)
-        self._remember(artifact_id, head, parts, append=append)
+        parts = encode_parts(artifact.parts) or [(True, b"")]
+        append = bool(artifact.append) and held is not None
+        if held is None:
+            if len(self._held) >= MAX_ARTIFACTS:
+                raise InvalidOutput(f"a task has at most {MAX_ARTIFACTS} artifacts")
+            held = self._held[artifact_id] = _Held(artifact_id, len(self._held))
+        if not append:
+            held.clear()
+        if held.unwritten is None:
+            held.unwritten = held.parts.mark()
+            self._pending.append(held)
+        if head:
+            held.merge(head)
+            held.changed = True
+        held.parts.add(parts)
+        size = 64
+        for _, body in parts:
+            size += len(body)
+        self.pending_bytes += size
         if not frame:
             return None
-        return self._update(artifact_id, head, join_parts(parts), row, append=append, last_chunk=artifact.last_chunk)
+        return self._update(held, head, parts, row, append=append, last_chunk=artifact.last_chunk)
 
     def _update(
         self,
-        artifact_id: str,
+        held: _Held,
         head: Mapping[str, Any],
-        parts: bytes,
+        parts: Sequence[EncodedPart],
         row: TaskRow,
         *,
         append: bool,
@@ -141,54 +186,23 @@ class Artifacts:
         """The artifactUpdate, put together from pieces: half the cost of encoding it anew, and no more memory than it
         has bytes (what orjson returns holds on to a buffer of 1 kB).
         """
-        begin = self._begins.get(artifact_id)
-        if begin is None:
+        if not held.begin:
             names = orjson.dumps({"taskId": row.id, "contextId": row.context_id, "artifact": None})
-            begin = b'{"artifactUpdate":' + names[:-5] + b'{"artifactId":' + orjson.dumps(artifact_id)
-            self._begins[artifact_id] = begin
+            held.begin = b'{"artifactUpdate":' + names[:-5] + b'{"artifactId":' + orjson.dumps(held.id)
         more = b"," + orjson.dumps(head)[1:-1] if head else b""
-        return one_line(
-            b"".join(
-                (begin, more, b',"parts":', parts, _ENDS[append, None if last_chunk is None else bool(last_chunk)])
-            )
-        )
-
-    def _merge(
-        self, artifact_id: str, head: Mapping[str, Any] | None, parts: Sequence[EncodedPart], *, append: bool
-    ) -> None:
-        self._places.setdefault(artifact_id, len(self._places))
-        if not append or artifact_id not in self._parts:
-            self._heads[artifact_id] = {}
-            self._parts[artifact_id] = Parts()
-        if head:
-            held = self._heads[artifact_id]
-            if "metadata" in head and "metadata" in held:
-                # as the official client puts the pieces together
-                head = {**head, "metadata": {**_plain(held["metadata"]), **_plain(head["metadata"])}}
-            held.update(head)
-        self._parts[artifact_id].add(parts)
-
-    def _remember(
-        self, artifact_id: str, head: Mapping[str, Any], parts: Sequence[EncodedPart], *, append: bool
-    ) -> None:
-        pending = self._pending
-        if append and pending and pending[-1].artifact_id == artifact_id:
-            current = pending[-1]
-        else:
-            current = _Pending(artifact_id, replace=not append)
-            pending.append(current)
-        if head:
-            current.head = orjson.dumps(self._heads[artifact_id])
-        current.parts.add(parts)
-        self.pending_bytes += 64 + sum(len(part.body) for part in parts)
+        end = _ENDS[append, None if last_chunk is None else bool(last_chunk)]
+        return one_line(b"".join((held.begin, more, b',"parts":', join_parts(parts), end)))
 
     def take_pending(self) -> list[Segment]:
-        """What has gathered, as segments to be written."""
+        """What has gathered, as segments to be written: one for each artifact."""
         segments, self._unwritten = self._unwritten, []
         for held in self._pending:
-            place = self._places[held.artifact_id]
-            segments.append(Segment(self._seq, place, held.artifact_id, held.replace, held.head, held.parts.encode()))
+            head = orjson.dumps(held.head) if held.changed else None
+            parts = held.parts.encode(held.unwritten or (0, 0))
+            segments.append(Segment(self._seq, held.place, held.id, held.whole, head, parts))
             self._seq += 1
+            held.unwritten = None
+            held.whole = held.changed = False
         self._pending = []
         self.pending_bytes = 0
         return segments
@@ -200,10 +214,11 @@ class Artifacts:
 
     def encode(self) -> list[bytes]:
         """Each artifact whole, in the order in which they began."""
-        return [
-            orjson.dumps({"artifactId": artifact_id, **self._heads[artifact_id], "parts": Fragment(parts.encode())})
-            for artifact_id, parts in sorted(self._parts.items(), key=lambda item: self._places[item[0]])
-        ]
+        return [held.encode() for held in sorted(self._held.values(), key=_place)]
+
+
+def _place(held: _Held) -> int:
+    return held.place
 
 
 def stored_view(stored: StoredTask) -> TaskView:
@@ -222,18 +237,20 @@ def _encode_whole(segment: Segment) -> bytes:
     return orjson.dumps({"artifactId": segment.artifact_id, **head, "parts": Fragment(segment.parts)})
 
 
+def _has_head(artifact: Artifact) -> bool:
+    return artifact.name is not None or artifact.description is not None or artifact.metadata is not None
+
+
 def _head(artifact: Artifact) -> dict[str, Any]:
     head: dict[str, Any] = {}
-    for field in ("artifact_id", "name", "description"):
-        value = getattr(artifact, field)
-        if value is not None and (not isinstance(value, str) or not value.isascii()):
-            _check_text(value, field)
-    if not artifact.artifact_id:
+    artifact_id, name, description = artifact.artifact_id, artifact.name, artifact.description
+    _check_text(artifact_id, "artifact_id")
+    if not artifact_id:
         raise InvalidOutput("an artifact's artifact_id must not be empty")
-    if artifact.name is not None:
-        head["name"] = artifact.name
-    if artifact.description is not None:
-        head["description"] = artifact.description
+    if name is not None:
+        head["name"] = _check_text(name, "name")
+    if description is not None:
+        head["description"] = _check_text(description, "description")
     if artifact.metadata is not None:
         head["metadata"] = encode_metadata(artifact.metadata)
     return head
@@ -244,10 +261,12 @@ def _plain(metadata: dict[str, Any] | Fragment) -> dict[str, Any]:
     return plain
 
 
-def _check_text(value: object, field: str) -> None:
+def _check_text(value: object, field: str) -> str:
     if not isinstance(value, str):
         raise InvalidOutput(f"an artifact's {field} must be text, not {type(value).__name__}")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InvalidOutput(f"an artifact's {field} is not valid Unicode") from None
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidOutput(f"an artifact's {field} is not valid Unicode") from None
+    return value

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 #: how late a chunk is written: after this many seconds, or this many bytes
 SECONDS, BYTES = 0.15, 1 << 16
-#: how much of a task may wait while its run goes on, in bytes
-MOST_BYTES = 1 << 18
 
 log = structlog.get_logger()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 from orjson import Fragment
@@ -22,13 +22,9 @@ _STATE_NAMES = {state: state.value.encode() for state in TaskState}
 PART_FIELDS = frozenset({"text", "raw", "url", "data", "metadata", "filename", "mediaType"})
 
 
-class EncodedPart(NamedTuple):
-    """`plain`: a text part with nothing else to it, and `body` is what stands between the quotes of its text, so that
-    neighbours are merged by putting one behind the other. Else `body` is the part's JSON.
-    """
-
-    plain: bool
-    body: bytes
+#: (plain, body). Plain: a text part with nothing else to it, and the body is what stands between the quotes of its
+#: text, so that neighbours are merged by putting one behind the other. Else the body is the part's JSON.
+EncodedPart: TypeAlias = tuple[bool, bytes]
 
 
 class InvalidOutput(ValueError):
@@ -37,17 +33,26 @@ class InvalidOutput(ValueError):
 
 def encode_parts(parts: Sequence[PartDict]) -> list[EncodedPart]:
     """Check and encode an executor's parts. Raises `InvalidOutput`."""
-    if isinstance(parts, (str, bytes, Mapping)) or not isinstance(parts, Sequence):
-        raise InvalidOutput(f"parts must be a list of part dicts, not {type(parts).__name__}")
     try:
+        if type(parts) is list and len(parts) == 1 and (plain := _plain_text(parts[0])) is not None:
+            return [plain]  # as nearly every chunk is
+        if isinstance(parts, (str, bytes, Mapping)) or not isinstance(parts, Sequence):
+            raise InvalidOutput(f"parts must be a list of part dicts, not {type(parts).__name__}")
         return [_encode_part(part, f"parts[{i}]") for i, part in enumerate(parts)]
     except TypeError as error:
         raise InvalidOutput(f"a part cannot be written as JSON: {error}") from None
 
 
-def _encode_part(part: object, path: str) -> EncodedPart:
+def _plain_text(part: object) -> EncodedPart | None:
+    """A part that has a text and nothing else. Raises `TypeError` where that is not valid Unicode."""
     if type(part) is dict and len(part) == 1 and type(text := part.get("text")) is str:
-        return EncodedPart(plain=True, body=orjson.dumps(text)[1:-1])
+        return True, orjson.dumps(text)[1:-1]
+    return None
+
+
+def _encode_part(part: object, path: str) -> EncodedPart:
+    if (plain := _plain_text(part)) is not None:
+        return plain
     if not isinstance(part, Mapping):
         raise InvalidOutput(f"{path} must be a dict, not {type(part).__name__}")
     unknown = sorted(set(part) - PART_FIELDS, key=str)
@@ -55,8 +60,8 @@ def _encode_part(part: object, path: str) -> EncodedPart:
         raise InvalidOutput(f"{path} has unknown fields: {', '.join(map(str, unknown))}")
     read = _read_part(part, path)
     if len(read) == 1 and "text" in read:
-        return EncodedPart(plain=True, body=orjson.dumps(read["text"])[1:-1])
-    return EncodedPart(plain=False, body=orjson.dumps(read))
+        return True, orjson.dumps(read["text"])[1:-1]
+    return False, orjson.dumps(read)
 
 
 def _read_part(part: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -83,16 +88,16 @@ def _read_part(part: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 def join_parts(parts: Sequence[EncodedPart]) -> bytes:
     """A JSON array of parts, neighbouring plain texts merged."""
-    if len(parts) == 1 and parts[0].plain:
-        return b'[{"text":"' + parts[0].body + b'"}]'
+    if len(parts) == 1 and parts[0][0]:
+        return b'[{"text":"' + parts[0][1] + b'"}]'
     pieces: list[bytes] = []
     open_text = False
-    for part in parts:
-        if part.plain and open_text:
-            pieces[-1] = pieces[-1][:-2] + part.body + b'"}'
+    for plain, body in parts:
+        if plain and open_text:
+            pieces[-1] = pieces[-1][:-2] + body + b'"}'
         else:
-            pieces.append(b'{"text":"' + part.body + b'"}' if part.plain else part.body)
-        open_text = part.plain
+            pieces.append(b'{"text":"' + body + b'"}' if plain else body)
+        open_text = plain
     return b"[" + b",".join(pieces) + b"]"
 
 
@@ -162,6 +167,8 @@ def task_result(task: bytes) -> bytes:
 
 def one_line(body: bytes) -> bytes:
     """The official Python client splits lines at these three as well: escaped, they pass (`protocol.md` 4)."""
+    if body.isascii():
+        return body
     if b"\xc2\x85" in body:
         body = body.replace(b"\xc2\x85", b"\\u0085")
     if b"\xe2\x80" in body:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import structlog
 
 from a2ad.engine.asking import Asking
-from a2ad.engine.behind import MOST_BYTES
 from a2ad.engine.encode import InvalidOutput, encode_agent_message
 from a2ad.engine.lending import Lending
 from a2ad.engine.task import RETRY_FIRST, LiveTask
@@ -134,6 +133,7 @@ class Run:
         raise TypeError(f"{type(self.executor).__name__}.execute must be a generator, async or plain")
 
     async def _iterate(self, generator: Any) -> Outcome:
+        task, asking, behind = self.task, self.asking, self._engine.behind
         passed, first = 0, True
         while True:
             self._inside = True
@@ -144,38 +144,32 @@ class Run:
             self._inside = False
             if self.stopping:
                 raise asyncio.CancelledError
-            if self.asking.active:
+            if asking.active:
                 raise InvalidOutput("an executor that asks waits for the answer before it goes on")
-            if self.task.needs_frames:
-                await self.insist(self.task.flush)
-            size = 0
-            if isinstance(event, Artifact):
-                await self._show()
-                size = self.task.add_artifact(event)
-            elif isinstance(event, Status) and event.state == TaskState.WORKING:
-                await self._show()
-                size = self.task.note(event.message, event.metadata)
-            else:
+            if task.needs_frames:
+                await self.insist(task.flush)
+            is_artifact = isinstance(event, Artifact)
+            if not is_artifact and not (isinstance(event, Status) and event.state == TaskState.WORKING):
                 return await self._take_last(event, generator, first=first)
+            if task.row.hidden:
+                await self.insist(task.show)
+            size = task.add_artifact(event) if is_artifact else task.note(event.message, event.metadata)
             first = False
+            behind.add(task)
+            if task.ahead:
+                await self._keep_pace()
             passed += max(EVENT_BYTES, size)
-            await self._keep_pace()
             if passed >= TURN_BYTES:
                 passed = 0
                 await asyncio.sleep(0)
 
-    async def _show(self) -> None:
-        if self.task.row.hidden:
-            await self.insist(self.task.show)
-
     async def _keep_pace(self) -> None:
-        """With the store, and with the fastest reader."""
-        task = self.task
-        self._engine.behind.add(task)
-        if task.artifacts.pending_bytes > MOST_BYTES or len(task.ledger.messages) > EVENT_BYTES:
-            await self.insist(task.flush)
-        if task.audience.log.too_far_ahead:
-            await task.audience.log.pace()
+        """With the fastest reader, and with the store."""
+        log = self.task.audience.log
+        if log.too_far_ahead:
+            await log.pace()
+        if self.task.ahead:
+            await self.insist(self.task.flush)
 
     async def _take_last(self, event: object, generator: Any, *, first: bool) -> Outcome:
         """An event after which the run is over."""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 #: how many frame numbers a task reserves in the store at a time, at first
 FRAME_BLOCK = 1000
+#: how much of a task may wait for the store while its run goes on: bytes of artifacts, and progress notes
+MOST_BYTES, MOST_NOTES = 1 << 18, 256
 #: pauses between attempts to make an outcome durable, in seconds
 RETRY_FIRST, RETRY_MAX = 0.25, 5.0
 
@@ -122,6 +124,15 @@ class LiveTask:
         """Something has gathered that is not in the store."""
         return self.ledger.gathered or self.row.frame_limit > self.ledger.durable_frames
 
+    @property
+    def ahead(self) -> bool:
+        """Its run should wait, for its readers or for the store."""
+        return (
+            self.audience.log.too_far_ahead
+            or self.artifacts.pending_bytes > MOST_BYTES
+            or len(self.ledger.messages) > MOST_NOTES
+        )
+
     def view(self) -> TaskView:
         return TaskView(self.row, list(self.history), self.artifacts.encode())
 
@@ -168,9 +179,10 @@ class LiveTask:
 
     def add_artifact(self, artifact: Artifact) -> int:
         """Take in a piece of a result and hand it out; returns its size, about. Raises `InvalidOutput`."""
-        before = self.artifacts.pending_bytes
-        self.audience.emit(self.artifacts.apply(artifact, self.row, frame=bool(self.audience.log.readers)))
-        return self._grow(self.artifacts.pending_bytes - before)
+        artifacts, audience = self.artifacts, self.audience
+        before = artifacts.pending_bytes
+        audience.emit(artifacts.apply(artifact, self.row, frame=bool(audience.log.readers)))
+        return self._grow(artifacts.pending_bytes - before)
 
     def note(self, text: Text | None, metadata: Mapping[str, Any] | None) -> int:
         """A progress note: WORKING again; returns its size, about. Raises `InvalidOutput`."""
