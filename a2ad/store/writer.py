@@ -38,6 +38,8 @@ PROBE_SECONDS = 1.0
 SMALL_BYTES, LONG = 1 << 16, 1 << 40
 #: a commit that took so long is taken for a disk that is busy: the thread does the work then, for so long (seconds)
 SLOW_SECONDS, SLOW_FOR_SECONDS = 0.03, 1.0
+#: how many turns of the loop a commit waits for others to join it, at most
+TURNS = 4
 #: one commit in so many is the thread's, which moves a log of so many pages (some 16 MB) into the file
 IN_THREAD, LOG_PAGES = 250, 4000
 
@@ -82,12 +84,19 @@ class Writer:
         if self._closed:
             future.set_exception(StoreUnavailable("The task store is closed"))
             return future
-        # what one turn of the loop submits is committed in the next: one transaction for all of it
         if not self._gathered:
-            self._loop.call_soon(self._take_up)
+            self._loop.call_soon(self._gather, 0, TURNS)
         self._gathered.append((operation, future))
         self._gathered_bytes += size
         return future
+
+    def _gather(self, known: int, turns: int) -> None:
+        """Wait for as long as each turn of the loop brings more, but not for ever: one transaction for all of it."""
+        count = len(self._gathered)
+        if count > known and turns and self._gathered_bytes <= SMALL_BYTES:
+            self._loop.call_soon(self._gather, count, turns - 1)
+        else:
+            self._take_up()
 
     def _take_up(self) -> None:
         """Commit what has gathered, here or in the thread."""
