@@ -11,14 +11,13 @@ import http.client
 import json
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.bench.support import PLUGIN, PRESET, resident_kb
+from tests.bench.support import bench_daemon, resident_kb
 from tests.daemon import DaemonProcess, message
 
 STEP = 1000
@@ -51,14 +50,9 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        daemon = DaemonProcess(Path(folder), plugin=PLUGIN)
-        try:
-            inbound = daemon.create_inbound(preset=PRESET)
-            one_round(daemon, inbound, STEP)
-            rounds = [one_round(daemon, inbound, args.chunks) for _ in range(args.rounds)]
-        finally:
-            daemon.kill()
+    with bench_daemon() as (daemon, inbound):
+        one_round(daemon, inbound, STEP)
+        rounds = [one_round(daemon, inbound, args.chunks) for _ in range(args.rounds)]
     medians = [statistics.median(each) for each in zip(*(times for times, _ in rounds), strict=True)]
     for number, (milliseconds, memory) in enumerate(zip(medians, rounds[-1][1], strict=True), start=1):
         print(f"thousand {number:4}: {milliseconds:7.1f} ms   {memory / 1024:7.1f} MB")
