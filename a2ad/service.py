@@ -20,6 +20,7 @@ from a2ad.config import Address, Config
 from a2ad.config.values import THIS_MACHINE
 from a2ad.daemon import Daemon, start
 from a2ad.errors import ActionFailed, StartupError
+from a2ad.memory import keep_low
 from a2ad.web.server import HttpServer
 from a2ad.web.sse import SEND_SECONDS
 
@@ -97,6 +98,7 @@ async def serve(config: Config, *, demo: bool, announce: Callable[[str], None]) 
     control_address = config.control_address()
     sockets = [bind(config.listen_address())]
     runners: list[web.ServerRunner] = []
+    trimming = asyncio.create_task(keep_low())
     try:
         listen_url = reached_at(sockets[0])
         if control_address is not None:
@@ -112,6 +114,7 @@ async def serve(config: Config, *, demo: bool, announce: Callable[[str], None]) 
             await _stop(daemon, runners)
         log.info("daemon.stopped")
     finally:
+        trimming.cancel()
         for sock in sockets:
             sock.close()
 

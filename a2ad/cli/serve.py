@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
 import os
 import resource
 import sys
@@ -15,9 +13,6 @@ import click
 
 from a2ad.cli.options import common_options, load_or_exit
 from a2ad.config import Config
-
-#: glibc's number of the option: from how many bytes on a piece of memory is one of its own
-_M_MMAP_THRESHOLD = -3
 
 
 @click.command()
@@ -71,10 +66,10 @@ def _run(config: Config, *, demo: bool) -> int:
     """
     import structlog
 
+    from a2ad import memory
     from a2ad.service import serve as serve_until_stopped
 
-    _give_memory_back()
-    _collect_seldom()
+    memory.configure()
     _raise_descriptors()
     loop = _new_event_loop()
     asyncio.set_event_loop(loop)
@@ -97,22 +92,6 @@ def _raise_descriptors() -> None:
         resource.setrlimit(
             resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else max(soft, 1 << 20), hard)
         )
-
-
-def _give_memory_back() -> None:
-    """Let glibc return what large bodies and answers took: else it raises its own bound with the first ones, and keeps
-    them (100 bodies of 10 MB that had gone: 1,000 MB, and 97 MB with this).
-    """
-    with suppress(OSError, AttributeError):  # another libc
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 17)
-
-
-def _collect_seldom() -> None:
-    """Let Python's cycle collector look at what came since the start, and at that less often. Tasks and requests make
-    no cycles; all the same it took a tenth of a task's time to find that out, again and again.
-    """
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
 
 
 def _leave(status: int) -> None:

@@ -109,7 +109,8 @@ class _Held:
         self.head.update(head)
 
     def encode(self) -> bytes:
-        return orjson.dumps({"artifactId": self.id, **self.head, "parts": Fragment(self.parts.encode())})
+        head = orjson.dumps({"artifactId": self.id, **self.head})[:-1]
+        return b"".join((head, b',"parts":', self.parts.encode(), b"}"))
 
 
 class Artifacts:
@@ -234,7 +235,7 @@ def stored_view(stored: StoredTask) -> TaskView:
 def _encode_whole(segment: Segment) -> bytes:
     """An artifact that was written in one piece: its parts need not be read."""
     head = orjson.loads(segment.head) if segment.head is not None else {}
-    return orjson.dumps({"artifactId": segment.artifact_id, **head, "parts": Fragment(segment.parts)})
+    return b"".join((orjson.dumps({"artifactId": segment.artifact_id, **head})[:-1], b',"parts":', segment.parts, b"}"))
 
 
 def _has_head(artifact: Artifact) -> bool:

@@ -118,14 +118,12 @@ def encode_metadata(metadata: Mapping[str, Any] | None) -> Fragment | None:
         raise InvalidOutput(f"metadata cannot be written as JSON: {error}") from None
 
 
-def encode_client_message(message: Mapping[str, Any], message_id: str, context_id: str, task_id: str) -> bytes:
+def client_message(message: Mapping[str, Any], message_id: str, context_id: str, task_id: str) -> dict[str, Any]:
     """A client's message as it stands in the history: its known fields, with the ids it now has."""
     parts = [
         {**part, "raw": base64.b64encode(part["raw"]).decode()} if "raw" in part else part for part in message["parts"]
     ]
-    return orjson.dumps(
-        {**message, "messageId": message_id, "contextId": context_id, "taskId": task_id, "parts": parts}
-    )
+    return {**message, "messageId": message_id, "contextId": context_id, "taskId": task_id, "parts": parts}
 
 
 class AgentMessage(NamedTuple):
@@ -154,15 +152,14 @@ def encode_status(state: TaskState, at: int, message: bytes | None = None) -> by
 
 
 def status_update(row: TaskRow, metadata: Fragment | None = None) -> bytes:
-    event: dict[str, Any] = {"taskId": row.id, "contextId": row.context_id, "status": Fragment(row.status)}
-    if metadata is not None:
-        event["metadata"] = metadata
-    return one_line(orjson.dumps({"statusUpdate": event}))
+    ids = orjson.dumps({"taskId": row.id, "contextId": row.context_id})[:-1]
+    more = b"" if metadata is None else b',"metadata":' + orjson.dumps(metadata)
+    return one_line(b"".join((b'{"statusUpdate":', ids, b',"status":', row.status, more, b"}}")))
 
 
 def task_result(task: bytes) -> bytes:
     """A frame's result."""
-    return one_line(b'{"task":' + task + b"}")
+    return one_line(b"".join((b'{"task":', task, b"}")))
 
 
 def one_line(body: bytes) -> bytes:
@@ -186,15 +183,16 @@ class TaskView:
 
     def encode(self, history_length: int | None = None, *, artifacts: bool = True) -> bytes:
         """The A2A Task. `history_length`: None is all, 0 none, n the n newest (A2A 1.0.1, 3.2.4)."""
-        row = self.row
-        task: dict[str, Any] = {"id": row.id, "contextId": row.context_id, "status": Fragment(row.status)}
-        if artifacts and self.artifacts:
-            task["artifacts"] = [Fragment(artifact) for artifact in self.artifacts]
-        history = self.history
+        row, history = self.row, self.history
         if history_length is not None:
             history = history[max(0, len(history) - history_length) :]
+        # one copy of what may be large, where orjson would make two of each fragment
+        pieces = [orjson.dumps({"id": row.id, "contextId": row.context_id})[:-1], b',"status":', row.status]
+        if artifacts and self.artifacts:
+            pieces += (b',"artifacts":[', b",".join(self.artifacts), b"]")
         if history:
-            task["history"] = [Fragment(message) for message in history]
+            pieces += (b',"history":[', b",".join(history), b"]")
         if row.metadata is not None:
-            task["metadata"] = Fragment(row.metadata)
-        return orjson.dumps(task)
+            pieces += (b',"metadata":', row.metadata)
+        pieces.append(b"}")
+        return b"".join(pieces)

@@ -12,7 +12,7 @@ import orjson
 
 from a2ad.config import LimitsConfig
 from a2ad.engine.attachments import attachment_violations, keep_attachments
-from a2ad.engine.encode import encode_client_message, encode_status, one_line
+from a2ad.engine.encode import client_message, encode_status, one_line
 from a2ad.engine.frames import Frame, FrameLog, Reader
 from a2ad.engine.schedule import Ticket
 from a2ad.engine.starter import Starter, Target
@@ -115,7 +115,7 @@ class Intake:
             )
         )
         task.ticket = ticket
-        body = encode_client_message(params.message, message_id, context_id, task_id)
+        message = client_message(params.message, message_id, context_id, task_id)
         engine.live[task_id] = task
 
         def recorded() -> None:
@@ -123,11 +123,11 @@ class Intake:
                 task.emit_task()
                 engine.on_state(task)
             if task.canceling is None:
-                self._starter.schedule(task, target, orjson.loads(body), attachments, has_slot=has_slot, gated=gated)
+                self._starter.schedule(task, target, message, attachments, has_slot=has_slot, gated=gated)
 
         try:
             other = await task.create(
-                MessageRow(0, message_id, body, caller if params.message_id else None),
+                MessageRow(0, message_id, orjson.dumps(message), caller if params.message_id else None),
                 [file.sha256 for file in attachments],
             )
         except asyncio.CancelledError:
@@ -179,23 +179,22 @@ class Intake:
         ticket.ready = False
         has_slot = engine.scheduler.enter(ticket, front=True)
         message_id = params.message_id or new_id()
-        body = encode_client_message(params.message, message_id, row.context_id, row.id)
+        message = client_message(params.message, message_id, row.context_id, row.id)
 
         def recorded() -> None:
             if task.canceling is not None:
                 engine.scheduler.leave(ticket)
             elif asking is None:
-                message = orjson.loads(body)
                 self._starter.schedule(task, target, message, attachments, has_slot=has_slot, gated=False, resumed=True)
             elif has_slot:
-                asking.answer(orjson.loads(body))
+                asking.answer(message)
             else:
-                asking.answer_in_turn(orjson.loads(body))
+                asking.answer_in_turn(message)
 
         try:
             other = await task.proceed(
                 message_id,
-                body,
+                orjson.dumps(message),
                 caller if params.message_id else None,
                 [file.sha256 for file in attachments],
                 queued=not has_slot,

@@ -35,13 +35,14 @@ BUSY_SECONDS, BUSY_SECONDS_AWAY = 5.0, 0.5
 #: how often it is tried whether writing works again, in seconds
 PROBE_SECONDS = 1.0
 #: what the loop commits itself, at most, in bytes; and the size of what may take long whatever it has
-SMALL_BYTES, LONG = 1 << 16, 1 << 40
+SMALL_BYTES, LONG = 1 << 19, 1 << 40
 #: a commit that took so long is taken for a disk that is busy: the thread does the work then, for so long (seconds)
 SLOW_SECONDS, SLOW_FOR_SECONDS = 0.03, 1.0
 #: how many turns of the loop a commit waits for others to join it, at most
 TURNS = 4
-#: one commit in so many is the thread's, which moves a log of so many pages (some 16 MB) into the file
-IN_THREAD, LOG_PAGES = 250, 4000
+#: after so many commits of the loop, or so many bytes, there is one of the thread's, which moves the log into the file
+#: where that has so many pages (some 16 MB)
+MOST_COMMITS, MOST_BYTES, LOG_PAGES = 250, 8 << 20, 4000
 
 log = structlog.get_logger()
 
@@ -51,9 +52,9 @@ class Writer:
 
     One connection, and whoever has it commits. At rest that is the loop: a small group is written into the page cache
     in some 100 µs, and to hand it to the thread and back costs more than that (measured: two thirds of a task's CPU).
-    The thread has it for what may take longer: large groups, deletions, every commit that waits for the disk, and
-    every `IN_THREAD`th one, which moves the log into the file when it is long; and whatever failed in the loop, a lock
-    of somebody else first of all. Until the thread has given it back, all that is submitted goes to the thread.
+    The thread has it for what may take longer: large groups, deletions, every commit that waits for the disk, and one
+    now and then, which moves the log into the file when it is long; and whatever failed in the loop, a lock of
+    somebody else first of all. Until the thread has given it back, all that is submitted goes to the thread.
     """
 
     def __init__(self, connection: sqlite3.Connection, flush: Operation[None], *, waits_for_disk: bool) -> None:
@@ -66,7 +67,8 @@ class Writer:
         self._gathered_bytes = 0
         #: groups that the thread has been given and not given back; while there are any, the connection is the thread's
         self._handed = 0
-        self._commits = 0
+        #: commits of the loop since the thread's last one, and what they wrote, in bytes
+        self._commits = self._written = 0
         self._slow_until = 0.0
         self._queue: SimpleQueue[list[Submitted] | None] = SimpleQueue()
         self._closed = False
@@ -103,16 +105,20 @@ class Writer:
         group, self._gathered = self._gathered, []
         size, self._gathered_bytes = self._gathered_bytes, 0
         if group and not (self._may_commit_here(size) and self._commit_here(group)):
+            self._commits = self._written = 0
             self._handed += 1
             self._queue.put(group)
+        else:
+            self._commits += 1
+            self._written += size
 
     def _may_commit_here(self, size: int) -> bool:
-        self._commits += 1
         return (
             not self._handed
             and size <= SMALL_BYTES
             and not self._waits_for_disk
-            and self._commits % IN_THREAD != 0
+            and self._commits < MOST_COMMITS
+            and self._written < MOST_BYTES
             and monotonic() >= self._slow_until
         )
 

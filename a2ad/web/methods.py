@@ -78,7 +78,7 @@ class Methods:
             context.peer.waiting = False
         if task.row.reply is not None:
             return b'{"message":' + task.row.reply + b"}"
-        return b'{"task":' + task.view().encode(wanted.history_length) + b"}"
+        return b"".join((b'{"task":', task.view().encode(wanted.history_length), b"}"))
 
     async def _read_message(self, context: Context, params: Params) -> a2a.SendMessageParams:
         further = partial(message_violations, context.inbound, self._engine.limits)
