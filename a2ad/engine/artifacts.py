@@ -18,6 +18,7 @@ from a2ad.engine.encode import (
     one_line,
 )
 from a2ad.executor import Artifact
+from a2ad.schemas.text import dumps
 from a2ad.store import Segment, StoredTask, TaskRow
 
 _JSON = {False: b"false", True: b"true"}
@@ -198,7 +199,7 @@ class Artifacts:
         """What has gathered, as segments to be written: one for each artifact."""
         segments, self._unwritten = self._unwritten, []
         for held in self._pending:
-            head = orjson.dumps(held.head) if held.changed else None
+            head = dumps(held.head) if held.changed else None
             parts = held.parts.encode(held.unwritten or (0, 0))
             segments.append(Segment(self._seq, held.place, held.id, held.whole, head, parts))
             self._seq += 1

@@ -13,18 +13,21 @@ from a2ad.store import StatusEvent
 class Audience:
     """`next_frame` is the number of the next frame; they rise by one per task, from 1."""
 
-    __slots__ = ("_status_frames", "_waiters", "log", "next_frame")
+    __slots__ = ("_replay", "_status_frames", "_waiters", "log", "next_frame")
 
     def __init__(self, *, bound: int, replay: int) -> None:
         self.log = FrameLog(bound)
         self.next_frame = 1
-        self._status_frames: deque[Frame] = deque(maxlen=replay)
+        self._replay = replay
+        #: made with the first of them: many tasks have none before their end
+        self._status_frames: deque[Frame] | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
     def restore(self, newest: int, events: Sequence[StatusEvent]) -> None:
         """Go on where an earlier process stopped."""
         self.next_frame = newest + 1
-        self._status_frames.extend(Frame(event.frame, event.body, 0) for event in events)
+        for event in events:
+            self._keep(Frame(event.frame, event.body, 0))
 
     @property
     def present(self) -> bool:
@@ -44,8 +47,13 @@ class Audience:
     def emit_status(self, result: bytes) -> int:
         """As `emit`, for a statusUpdate: it may be asked for again."""
         number = self.emit(result)
-        self._status_frames.append(Frame(number, result, 0))
+        self._keep(Frame(number, result, 0))
         return number
+
+    def _keep(self, frame: Frame) -> None:
+        if self._status_frames is None:
+            self._status_frames = deque(maxlen=self._replay)
+        self._status_frames.append(frame)
 
     def follow(self, *, until_interrupted: bool) -> Reader:
         """Read from the next frame on."""
@@ -59,7 +67,7 @@ class Audience:
         number = newest if last_event_id is None else min(last_event_id, newest)
         first = [Frame(number, snapshot, 0)]
         if last_event_id is not None:
-            first += [frame for frame in self._status_frames if frame.number > last_event_id]
+            first += [frame for frame in self._status_frames or () if frame.number > last_event_id]
         reader = Reader(self.log, first, until_interrupted=until_interrupted)
         self.log.add(reader)
         return reader

@@ -15,7 +15,7 @@ from a2ad.executor import Text
 from a2ad.model import PartDict, TaskState, new_id, timestamp
 from a2ad.schemas.a2a import read_part
 from a2ad.schemas.protojson import Violations
-from a2ad.schemas.text import check_depth, check_finite
+from a2ad.schemas.text import check_depth, check_finite, dumps
 from a2ad.store import TaskRow
 
 _STATE_NAMES = {state: state.value.encode() for state in TaskState}
@@ -61,7 +61,7 @@ def _encode_part(part: object, path: str) -> EncodedPart:
     read = _read_part(part, path)
     if len(read) == 1 and "text" in read:
         return True, orjson.dumps(read["text"])[1:-1]
-    return False, orjson.dumps(read)
+    return False, dumps(read)
 
 
 def _read_part(part: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def encode_metadata(metadata: Mapping[str, Any] | None) -> Fragment | None:
         given = dict(metadata)
         check_depth(given)
         check_finite(given)
-        return Fragment(orjson.dumps(given))
+        return Fragment(dumps(given))
     except (ParseError, RecursionError):
         raise InvalidOutput("metadata is nested too deeply") from None
     except (TypeError, ValueError) as error:
@@ -142,7 +142,7 @@ def encode_agent_message(
     message |= {"role": "ROLE_AGENT", "parts": Fragment(join_parts(parts))}
     if metadata is not None:
         message["metadata"] = encode_metadata(metadata)
-    return AgentMessage(message["messageId"], orjson.dumps(message))
+    return AgentMessage(message["messageId"], dumps(message))
 
 
 def encode_status(state: TaskState, at: int, message: bytes | None = None) -> bytes:

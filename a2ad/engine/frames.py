@@ -93,7 +93,7 @@ class Reader:
                 self._log.progress(self._taken)
                 return frames
             self._waiter = asyncio.get_running_loop().create_future()
-            self._log.waiting[self] = None
+            self._log.wait(self)
             try:
                 await self._waiter
             finally:
@@ -193,6 +193,13 @@ class FrameLog:
             if not self.readers:
                 self._base = self.end
                 self._frames.clear()
+
+    def wait(self, reader: Reader) -> None:
+        """It has taken all that there is, and the next frame is to wake it."""
+        self.waiting[reader] = None
+        if len(self.waiting) == len(self.readers):  # everybody has: nothing is kept for nobody
+            self._base = self.end
+            self._frames.clear()
 
     def push(self, number: int, result: bytes) -> None:
         self.written += len(result)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from a2ad.config import LimitsConfig
 from a2ad.engine.attachments import attachment_violations, keep_attachments
 from a2ad.engine.encode import client_message, encode_status, one_line
@@ -28,6 +26,7 @@ from a2ad.errors import (
 from a2ad.executor import Skill
 from a2ad.model import TaskState, new_id, now_ms
 from a2ad.schemas.a2a import SendMessageParams
+from a2ad.schemas.text import dumps
 from a2ad.store import MessageRow, TaskRow
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class Intake:
 
         try:
             other = await task.create(
-                MessageRow(0, message_id, orjson.dumps(message), caller if params.message_id else None),
+                MessageRow(0, message_id, dumps(message), caller if params.message_id else None),
                 [file.sha256 for file in attachments],
             )
         except asyncio.CancelledError:
@@ -194,7 +193,7 @@ class Intake:
         try:
             other = await task.proceed(
                 message_id,
-                orjson.dumps(message),
+                dumps(message),
                 caller if params.message_id else None,
                 [file.sha256 for file in attachments],
                 queued=not has_slot,

@@ -43,6 +43,9 @@ class Outcome(NamedTuple):
 class Run:
     """`start` it once; `stop` it from outside. Who stops it says what becomes of the task."""
 
+    __slots__ = ("__weakref__", "_engine", "_inside", "asking", "deadline", "executor", "generator", "lending",
+                 "stopping", "task", "work")  # fmt: skip
+
     def __init__(self, engine: Engine, task: LiveTask, executor: Executor) -> None:
         self.task = task
         self.executor = executor

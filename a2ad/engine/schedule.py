@@ -50,7 +50,8 @@ class Scheduler:
         self._runs = runs
         self._runs_per_inbound = runs_per_inbound
         self._queued = queued
-        self._contexts: dict[tuple[str, str], deque[Ticket]] = {}
+        #: the first one of a line runs, or waits for a slot. Most are of one: a deque would be 760 bytes
+        self._contexts: dict[tuple[str, str], list[Ticket]] = {}
         self._waiting: dict[str, deque[Ticket]] = {}
         self._by_inbound: dict[str, int] = {}
         self.running = 0
@@ -85,7 +86,7 @@ class Scheduler:
         left to the caller.
         """
         assert ticket.place is Place.OUT
-        line = self._contexts.setdefault(ticket.context, deque())
+        line = self._contexts.setdefault(ticket.context, [])
         if not line and ticket.inbound_id not in self._waiting and self._has_slot(ticket.inbound_id):
             line.append(ticket)
             self._occupy(ticket)

@@ -31,6 +31,7 @@ from a2ad.engine.ledger import Ledger, Step
 from a2ad.errors import StoreUnavailable, UnsupportedOperation
 from a2ad.executor import Artifact, Text
 from a2ad.model import TRANSITIONS, TaskState, now_ms
+from a2ad.schemas.text import dumps
 from a2ad.store import MessageRow, StatusEvent, Store, StoredTask, TaskRow
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ class LiveTask:
         row, message = self._next_row(state, text)
         encoded = encode_metadata(metadata)
         if encoded is not None and state.terminal:
-            row.metadata = orjson.dumps({**orjson.loads(row.metadata or b"{}"), **(metadata or {})})
+            row.metadata = dumps({**orjson.loads(row.metadata or b"{}"), **(metadata or {})})
         shown = row.hidden
         row.hidden = row.queued = False
         number = self.audience.next_frame + shown

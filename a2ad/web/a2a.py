@@ -145,10 +145,7 @@ class A2AEndpoint:
         peer = self._peers.open(request, inbound.id, source, "")
         try:
             caller = self._admit(request, inbound, source)
-            body = await self._body(request)
-            self._check_content(request, inbound)
-            large = len(body) > LARGE_BODY
-            call = await asyncio.to_thread(jsonrpc.parse, body) if large else jsonrpc.parse(body)
+            call, large = await self._read(request, inbound)
             call_id = call.id
             _check_version(request)
             peer.method = call.method
@@ -187,6 +184,13 @@ class A2AEndpoint:
             self._audit.record("auth.failed", {"serverId": inbound.id, "source": source})
             raise errors.Unauthorized
         return caller
+
+    async def _read(self, request: web.BaseRequest, inbound: Inbound) -> tuple[jsonrpc.Call, bool]:
+        """The call, and whether it is a large one. What it was read from goes at once: a stream may last for days."""
+        body = await self._body(request)
+        self._check_content(request, inbound)
+        large = len(body) > LARGE_BODY
+        return await asyncio.to_thread(jsonrpc.parse, body) if large else jsonrpc.parse(body), large
 
     async def _body(self, request: web.BaseRequest) -> bytes:
         try:

@@ -9,7 +9,7 @@ import orjson
 
 from a2ad.engine.encode import one_line
 from a2ad.errors import InvalidRequest, ProtocolError
-from a2ad.schemas.text import loads
+from a2ad.schemas.text import dumps, loads
 
 NO_ID = b"null"
 
@@ -42,7 +42,7 @@ def parse(body: bytes) -> Call:
     call_id = request.get("id")
     if "id" not in request or isinstance(call_id, (bool, dict, list)):
         raise Refused(InvalidRequest("`id` must be a string, a number or null"))
-    encoded = one_line(orjson.dumps(call_id))
+    encoded = one_line(dumps(call_id))
     method, params = request.get("method"), request.get("params", {})
     problem = None
     if request.get("jsonrpc") != "2.0":

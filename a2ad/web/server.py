@@ -31,7 +31,7 @@ class Connection(web.RequestHandler):
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
-        self.on_lost: set[Callable[[], object]] = set()
+        self.on_lost: tuple[Callable[[], object], ...] = ()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -40,7 +40,7 @@ class Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
-        for callback in list(self.on_lost):
+        for callback in self.on_lost:
             callback()
 
     def handle_error(
@@ -78,8 +78,8 @@ def on_disconnect(request: web.BaseRequest, callback: Callable[[], object]) -> I
     assert isinstance(connection, Connection)
     if connection.transport is None:
         callback()
-    connection.on_lost.add(callback)
+    connection.on_lost += (callback,)
     try:
         yield
     finally:
-        connection.on_lost.discard(callback)
+        connection.on_lost = tuple(other for other in connection.on_lost if other is not callback)

@@ -102,12 +102,13 @@ class Streams:
                 await response.write(COMMENT)  # the headers must not wait for the first frame
             self._open.add(stream)
             middle = b'\ndata: {"jsonrpc":"2.0","id":' + call_id + b',"result":'
-            while payload := _events(await reader.take(), middle):
+            while frames := await reader.take():
                 stream.writing = True
                 stream.last_write = loop.time()
-                await response.write(payload)
+                await response.write(_events(frames, middle))
                 stream.writing = False
                 stream.last_write = loop.time()
+                del frames  # nothing of them is held while there are no others
             await self._finish(request, response, call_id, reader)
         except ConnectionError as error:
             error.__traceback__ = None  # the client has left; its task goes on, and nothing is kept of its stream
