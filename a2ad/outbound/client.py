@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -302,8 +302,7 @@ class _Call:
         until: float | None = None
         while True:
             try:
-                async with asyncio.timeout_at(until):
-                    chunk = await anext(chunks, b"")
+                chunk = await _next(chunks, until)
             except TimeoutError:
                 self.answer.exact = self.answer.whole
                 return
@@ -351,3 +350,11 @@ class _Call:
             running.cancel()
             if running.done() and not running.cancelled():
                 running.exception()  # it was told already, or nobody waits for it
+
+
+async def _next(chunks: AsyncIterator[bytes], until: float | None) -> bytes:
+    """The next piece, empty at the end. Raises `TimeoutError` at that moment of the loop's clock."""
+    if until is None:
+        return await anext(chunks, b"")
+    async with asyncio.timeout_at(until):
+        return await anext(chunks, b"")

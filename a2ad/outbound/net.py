@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -39,6 +39,7 @@ REFUSAL_BYTES = 64 << 10
 Headers = Mapping[str, str]
 
 
+@lru_cache(maxsize=256)
 def origin_of(url: str) -> str:
     """Scheme, host and port, as `https://agents.example:443`. Raises `RemoteRefused` for what is no web URL."""
     try:
@@ -171,15 +172,22 @@ class Net:
 
     def check(self, url: str, *, public_only: bool = False) -> None:
         """Raises `RemoteRefused` for what is never asked."""
-        parts = URL(url)  # as the client reads it
-        host, port = parts.raw_host or "", parts.port or 0
+        host, port, path = _read(url)
         whole = self._own_ports.get(port)
-        if whole is not None and _is_this_machine(host) and (whole or _below_control(parts.path)):
+        if whole is not None and _is_this_machine(host) and (whole or _below_control(path)):
             raise RemoteRefused("the daemon's own control API is no remote agent")
         if public_only and _is_address(host) and not is_public(host):
             raise RemoteRefused(_NOT_PUBLIC.format(host))
 
 
+@lru_cache(maxsize=256)
+def _read(url: str) -> tuple[str, int, str]:
+    """Host, port and path of a URL, as the client reads it."""
+    parts = URL(url)
+    return parts.raw_host or "", parts.port or 0, parts.path
+
+
+@lru_cache(maxsize=256)
 def _is_this_machine(host: str) -> bool:
     if not _is_address(host):
         return host.rstrip(".") == "localhost" or host.endswith(".localhost")
@@ -188,6 +196,7 @@ def _is_this_machine(host: str) -> bool:
     return ip.is_loopback or ip.is_unspecified
 
 
+@lru_cache(maxsize=256)
 def _below_control(path: str) -> bool:
     segments: list[str] = []
     for segment in unquote(path).split("/"):

@@ -63,7 +63,7 @@ def check_depth(value: Any, limit: int = MAX_DEPTH) -> None:
     if limit == 0:
         raise ParseError("The request is nested too deeply")
     for item in inner:
-        if isinstance(item, (dict, list, tuple)):
+        if type(item) is not str and isinstance(item, (dict, list, tuple)):
             check_depth(item, limit - 1)
 
 
