@@ -137,7 +137,9 @@ class Run:
 
     async def _iterate(self, generator: Any) -> Outcome:
         task, asking, behind = self.task, self.asking, self._engine.behind
-        passed, first = 0, True
+        first = True
+        # who follows it gets its first frame before more of them are made
+        passed = TURN_BYTES if task.audience.log.readers else 0
         while True:
             self._inside = True
             try:

@@ -3,8 +3,9 @@
     python tests/bench/start.py [--tasks 10 1000000] [--rounds 5]
 
 For each number of stored tasks: from the start of the process until it says that it listens; beside it the same
-interpreter that imports aiohttp.web and the daemon's other dependencies, and says so. The daemon's modules are compiled
-before, as a package's are that is installed. Printed: milliseconds of each, of the clock and of CPU, and the differences.
+interpreter that imports aiohttp.web and the daemon's other dependencies, and says so. The daemon's modules are
+compiled before, as those of an installed package are. Printed: milliseconds of each, of the clock and of CPU, and the
+differences.
 """
 
 import argparse
