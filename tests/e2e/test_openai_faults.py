@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.daemon import DaemonProcess, message, running
-from tests.e2e.control_support import failed_start, start_task, until
+from tests.e2e.control_support import start_task, until
 from tests.e2e.openai_support import KEY, Agents, calls_of, preset, said, state_of, until_left, why
 from tests.hostile import no_faults
 from tests.remote import HANG, RESET, Exchange, Remote, Script, silence
 from tests.remote import http as http_answer
-from tests.scripted_llm import DONE, MODEL, ScriptedModel, asks, call, delta, event, fails, says, streams, usage
+from tests.scripted_llm import DONE, ScriptedModel, asks, call, delta, event, fails, says, streams, usage
 
 #: a test's own bounds, since the real ones are minutes
 IMPATIENT = """
@@ -94,11 +94,11 @@ def test_what_may_go_better_is_tried_again_while_nothing_was_passed_on(agents: A
 
 @pytest.mark.parametrize("date", [False, True])
 def test_retry_after_is_heeded(agents: Agents, date: bool) -> None:
-    wanted = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True) if date else "1"
+    wanted = format_datetime(datetime.now(UTC) + timedelta(seconds=3), usegmt=True) if date else "1"
     task, asked = outcome(agents, fails(429, "slow down", Retry_After=wanted), OK)
     assert (said(task), asked) == ("fine", 2)
     first, second = agents.model.asked("POST")
-    assert second.at - first.at >= (0.5 if date else 1)
+    assert second.at - first.at >= (0.6 if date else 1)
 
 
 def test_a_retry_after_that_is_too_long_fails_and_says_so(agents: Agents) -> None:
@@ -382,48 +382,3 @@ def test_the_key_is_masked_wherever_the_endpoint_repeats_it(agents: Agents) -> N
     assert [
         file for file in agents.daemon.state_dir.rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()
     ] == []
-
-
-# options
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ("", "options: base_url: missing; expected an http or https URL"),
-        ("", "options: model: missing; expected a string that is not empty"),
-        ("modle = 'x'", 'options: modle: unknown option; did you mean "model"?'),
-        (f"api_key = '{KEY}'", 'options: api_key: unknown option; did you mean "api_key_env"?'),
-        (f"api_key_env = '{KEY}!'", "options: api_key_env: expected the name of an environment variable"),
-        ("base_url = 'ftp://a.example'", "options: base_url: expected an http or https URL"),
-        (f"base_url = 'https://u:{KEY}@a.example/v1'", "options: base_url: expected an http or https URL"),
-        (f"base_url = 'https://a.example/v1?key={KEY}'", "options: base_url: expected an http or https URL"),
-        ("model = ''", 'options: model: expected a string that is not empty, not ""'),
-        ("model = 3", "options: model: expected a string that is not empty, not 3"),
-        ("system = 3", "options: system: expected a string, not 3"),
-        ("temperature = 'hot'", 'options: temperature: expected a number, 0 or more, not "hot"'),
-        ("max_rounds = 0", "options: max_rounds: expected a whole number, 1 or more, not 0"),
-        ("max_rounds = true", "options: max_rounds: expected a whole number, 1 or more, not true"),
-        ("context_tokens = 10", "options: context_tokens: expected a whole number, 1000 or more, not 10"),
-        ("images = 'yes'", 'options: images: expected true or false, not "yes"'),
-        ("tools = 1", "options: tools: expected true or false, not 1"),
-    ],
-)
-def test_a_wrong_option_is_an_error_at_start_up_that_names_preset_and_option(
-    tmp_path: Any, options: str, told: str
-) -> None:
-    config = tmp_path / "a2ad.toml"
-    config.write_text(f"[[presets]]\nid = 'deep'\nagent = 'openai'\n[presets.options]\n{options}\n")
-    says_so = failed_start(tmp_path, "--config", str(config))
-    assert "preset 'deep': " in says_so
-    assert told in says_so
-    assert KEY not in says_so
-
-
-def test_all_wrong_options_are_told_at_once(tmp_path: Any) -> None:
-    config = tmp_path / "a2ad.toml"
-    config.write_text(
-        f"[[presets]]\nid = 'deep'\nagent = 'openai'\n[presets.options]\nmodel = '{MODEL}'\nx = 1\ntools = 1\n"
-    )
-    says_so = failed_start(tmp_path, "--config", str(config))
-    assert all(f"options: {name}: " in says_so for name in ("base_url", "x", "tools"))

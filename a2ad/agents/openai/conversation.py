@@ -24,7 +24,7 @@ IMAGE_TOKENS = 1000
 LEAST_ROOM = 500
 #: what stands for an answer that is missing: endpoints want one after each question
 INTERRUPTED, NOTHING = "(This answer was interrupted.)", "(No answer.)"
-NO_RESULT = "The call was interrupted: it has no result."
+EMPTY, NO_RESULT = "(The result is empty.)", "The call was interrupted: it has no result."
 #: the form of `state()`
 _FORMAT = "openai-1"
 #: what some endpoints take for a reasoning that is not there; they refuse a message without any

@@ -13,7 +13,7 @@ import structlog
 from a2ad.agent import AgentContext, AgentEvent, AgentSession, TextDelta, ToolCall, ToolError, ToolResult, TurnEnd
 from a2ad.agents.openai.calls import FunctionCall
 from a2ad.agents.openai.content import read_content, with_images
-from a2ad.agents.openai.conversation import BYTES_PER_TOKEN, Conversation, Message, tokens_of
+from a2ad.agents.openai.conversation import BYTES_PER_TOKEN, EMPTY, Conversation, Message, tokens_of
 from a2ad.agents.openai.endpoint import Endpoint
 from a2ad.agents.openai.keys import Key, read_key
 from a2ad.agents.openai.options import Options
@@ -159,7 +159,7 @@ class OpenAISession(AgentSession):
 
     def _answered(self, call: FunctionCall, result: ToolResult) -> Message:
         """As the model gets it: cut to what fits."""
-        said = f"The call failed: {result.result}" if result.error else str(result.result)
+        said = f"The call failed: {result.result}" if result.error else str(result.result) or EMPTY
         return {"role": "tool", "tool_call_id": call.id, "content": _cut(said, self._conversation.room())}
 
 
