@@ -221,7 +221,9 @@ class Unauthorized(ProtocolError):
 
 
 class RemoteError(A2adError):
-    """A remote agent did not do what it was asked. Its text may quote the remote: bounded, and without the token."""
+    """A remote agent, or a model's endpoint, did not do what it was asked. Its text may quote the remote: bounded, and
+    without the token.
+    """
 
 
 class RemoteRefused(RemoteError):

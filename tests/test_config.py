@@ -456,6 +456,7 @@ def test_secrets_are_not_shown(write):
         api_key = "hunter2"
         api_key_env = "DEEPSEEK_API_KEY"
         API_Tokens = ["hunter2"]
+        context_tokens = 32_000
         base_url = "https://me:hunter2@example.org/v1"
         plain_url = "https://example.org:8080/v1"
         env = { CLIENT_SECRET = "hunter2", HOME = "/h" }
@@ -469,6 +470,7 @@ def test_secrets_are_not_shown(write):
         "api_key": "***",
         "api_key_env": "DEEPSEEK_API_KEY",
         "API_Tokens": "***",
+        "context_tokens": 32_000,
         "base_url": "https://me:***@example.org/v1",
         "plain_url": "https://example.org:8080/v1",
         "env": {"CLIENT_SECRET": "***", "HOME": "/h"},

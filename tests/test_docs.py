@@ -1,5 +1,6 @@
 """What README.md and docs/plugins.md show is run as it stands there; what they list is complete."""
 
+import dataclasses
 import inspect
 import json
 import os
@@ -14,6 +15,7 @@ import pytest
 
 import a2ad
 from a2ad import hookspecs
+from a2ad.agents.openai.options import Options
 from a2ad.cli import COMMANDS
 from a2ad.cli.outbound import outbound
 from a2ad.cli.serve import serve
@@ -24,6 +26,9 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 OUTBOUND = (ROOT / "docs/outbound.md").read_text()
 PLUGINS = (ROOT / "docs/plugins.md").read_text()
+AGENTS = (ROOT / "docs/agents.md").read_text()
+#: the presets that etc/a2ad.toml shows: further in than the keys that it has
+EXAMPLES = re.sub(r"^#(?:   (.*)| .*|)$", r"\1", (ROOT / "etc/a2ad.toml").read_text(), flags=re.MULTILINE)
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("plugins/*.md")])
 
 HOOKS = {name: spec for name, spec in vars(hookspecs).items() if name.startswith("a2ad_")}
@@ -175,6 +180,27 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", document.read_text())
     assert [target for target in targets if target and not (document.parent / target).exists()] == []
+
+
+# docs/agents.md
+
+
+@pytest.mark.parametrize("config", [*blocks(AGENTS, "toml"), EXAMPLES])
+def test_the_presets_that_are_shown_are_valid(config: str, tmp_path: Path) -> None:
+    (tmp_path / "a2ad.toml").write_text(config)
+    command = [sys.executable, "-m", "a2ad", "config", "check", "--config", str(tmp_path / "a2ad.toml")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "[[presets]]" in config
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_option_of_a_model_is_documented_with_its_default() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", section(AGENTS, "Publish a model"), re.MULTILINE))
+    options = dataclasses.fields(Options)
+    assert set(rows) == {option.name for option in options}
+    assert {name: rows[name] for name in ("max_rounds", "context_tokens", "images", "tools")} == {
+        option.name: str(option.default).lower() for option in options if isinstance(option.default, int)
+    }
 
 
 # docs/plugins.md

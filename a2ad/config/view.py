@@ -16,7 +16,7 @@ def flatten(loaded: Loaded) -> list[tuple[str, Any, str]]:
     """(dotted key, value as JSON has it, origin) of every effective value, in the order of the configuration.
 
     Secrets are "***": options of presets that are named like one, unless the name ends with `_env` (then the value is
-    the name of an environment variable), and passwords in URLs.
+    the name of an environment variable) or is a number of tokens, and passwords in URLs.
     """
     config = loaded.config
     values = {
@@ -35,14 +35,15 @@ def flatten(loaded: Loaded) -> list[tuple[str, Any, str]]:
 def masked(value: Any) -> Any:
     """The value with the secrets in it replaced, at any depth."""
     if isinstance(value, Mapping):
-        return {name: MASK if _is_secret(name) else masked(inner) for name, inner in value.items()}
+        return {name: MASK if _is_secret(name, inner) else masked(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [masked(item) for item in value]
     return mask_url(value) if isinstance(value, str) else value
 
 
-def _is_secret(name: str) -> bool:
-    return bool(SECRET_NAME.search(name)) and not name.lower().endswith("_env")
+def _is_secret(name: str, value: Any) -> bool:
+    counted = isinstance(value, int) and name.lower().endswith("_tokens")  # of a model
+    return bool(SECRET_NAME.search(name)) and not name.lower().endswith("_env") and not counted
 
 
 def _plain(value: Any) -> Any:

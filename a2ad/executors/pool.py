@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from a2ad.agent import AgentContext, AgentSession, Tools
+from a2ad.errors import StoreRefused, StoreUnavailable
 from a2ad.executor import TaskRejected, TaskRequest
 from a2ad.model import depth_of, new_id, now_ms
 from a2ad.plugins import PluginHost
@@ -122,7 +123,11 @@ class SessionPool:
         state = live.session.state()
         if state is not None:
             record.state = state
-            await self.store.save_context(record)
+            try:
+                await self.store.save_context(record)
+            except (StoreUnavailable, StoreRefused) as error:
+                # what the turn came to is worth more; the next one is kept with it
+                log.warning("session.state_not_kept", context_id=record.context_id, error=str(error))
 
     async def drop(self, live: LiveSession) -> None:
         """Close the handle; the conversation goes on with the next task of the context."""

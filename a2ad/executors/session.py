@@ -14,7 +14,7 @@ from typing import Any
 from a2ad.agent import AgentEvent, NeedsAuth, NeedsInput, TextDelta, ToolCall, ToolResult, TurnEnd
 from a2ad.executor import Artifact, Event, Executor, Status, TaskFailed, TaskRejected, TaskRequest
 from a2ad.executors.pool import LiveSession, SessionPool
-from a2ad.model import TaskState
+from a2ad.model import TERMINAL, TaskState
 
 #: how a turn may end other than well, and what the task says then
 _REFUSED = "The agent refused"
@@ -26,15 +26,21 @@ class SessionExecutor(Executor):
 
     async def execute(self, request: TaskRequest) -> AsyncIterator[Event]:
         live = await self.pool.acquire(request)
+        ending: list[Event] = []
         try:
-            async with aclosing(_turn(live, request)) as events:
+            async with aclosing(_turn(live, request, ending)) as events:
                 async for event in events:
                     yield event
+            # before the task has ended: who sees its end may count on the conversation
             await self.pool.turn_ended(live)
+            for event in ending:
+                yield event
         except asyncio.CancelledError:
             await live.session.cancel()
+            await self.pool.turn_ended(live)
             raise
         except (TaskFailed, TaskRejected):
+            await self.pool.turn_ended(live)
             raise
         except Exception:
             # whatever state it is in now, the next task of the context gets another one
@@ -47,9 +53,10 @@ class SessionExecutor(Executor):
         await self.pool.close()
 
 
-async def _turn(live: LiveSession, request: TaskRequest) -> AsyncGenerator[Event, None]:
+async def _turn(live: LiveSession, request: TaskRequest, ending: list[Event]) -> AsyncGenerator[Event, None]:
+    """What the turn yields while it goes on; `ending` gets what is to be yielded once it is over."""
     events = live.session.prompt(request.message["parts"], request.attachments)
-    async with _closed_after(events), aclosing(_project(live, request, events)) as projected:
+    async with _closed_after(events), aclosing(_project(live, request, events, ending)) as projected:
         async for artifact_or_status in projected:
             yield artifact_or_status
 
@@ -65,11 +72,10 @@ async def _closed_after(events: AsyncIterator[AgentEvent]) -> AsyncIterator[None
 
 
 async def _project(
-    live: LiveSession, request: TaskRequest, events: AsyncIterator[AgentEvent]
+    live: LiveSession, request: TaskRequest, events: AsyncIterator[AgentEvent], ending: list[Event]
 ) -> AsyncGenerator[Event, None]:
     calls: dict[str, dict[str, Any]] = {}
     said = False
-    end = TurnEnd()
     async for event in events:
         if isinstance(event, TextDelta):
             if event.text:
@@ -84,14 +90,15 @@ async def _project(
             message = await request.ask(event.what, state=TaskState.AUTH_REQUIRED)
             await live.session.answer(message["parts"])
         elif isinstance(event, TurnEnd):
-            end = event
+            ending += _ending(event)
+            break
+        elif isinstance(event, Status) and event.state in TERMINAL:
+            ending.append(event)
             break
         else:
             yield event
     if said:
         yield Artifact(parts=[], append=True, last_chunk=True)
-    for closing in _ending(end):
-        yield closing
 
 
 def _tool_artifact(calls: dict[str, dict[str, Any]], event: ToolCall | ToolResult) -> Artifact:
@@ -105,10 +112,11 @@ def _tool_artifact(calls: dict[str, dict[str, Any]], event: ToolCall | ToolResul
 
 
 def _ending(end: TurnEnd) -> list[Event]:
+    """The stop reason is said beside the usage, and where the turn has not just ended."""
     metadata: dict[str, Any] = {}
     if end.usage:
         metadata["usage"] = dict(end.usage)
-    if end.stop_reason != "end_turn":
+    if end.usage or end.stop_reason != "end_turn":
         metadata["stopReason"] = end.stop_reason
     if end.stop_reason == "refusal":
         return [Status(TaskState.REJECTED, _REFUSED, metadata)]

@@ -136,9 +136,10 @@ class Net:
 
     @asynccontextmanager
     async def request(
-        self, method: str, url: str, *, headers: Headers, body: bytes | None = None, public_only: bool = False
-    ) -> AsyncIterator[Response]:
-        """The response to a request, whatever its status; a redirect within the origin is followed.
+        self, method: str, url: str, *, headers: Headers, body: bytes | None = None, public_only: bool = False,
+        follow: bool = True,
+    ) -> AsyncIterator[Response]:  # fmt: skip
+        """The response to a request, whatever its status; a redirect within the origin is followed, with `follow`.
 
         Raises `RemoteAway` for what may go better next time, `RemoteRefused` for what is not done. What goes wrong
         while the response is being read is one of these, too.
@@ -154,6 +155,8 @@ class Net:
                         assert isinstance(response, Response)
                         yield response
                         return
+                    if not follow:
+                        raise RemoteRefused(f"{origin} redirects (HTTP {response.status}), which is not followed")
                     url = _redirected(response, method, origin)
         except aiohttp.ClientSSLError as error:
             raise RemoteRefused(f"the connection to {origin} is not safe: {error}") from None

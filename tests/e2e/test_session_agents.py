@@ -10,7 +10,8 @@ from tests.daemon import DaemonProcess, message
 
 PLUGIN = """
 import asyncio
-from a2ad import (Agent, AgentSession, NeedsAuth, NeedsInput, TextDelta, ToolCall, ToolResult, TurnEnd, hookimpl)
+from a2ad import (Agent, AgentSession, NeedsAuth, NeedsInput, Status, TaskFailed, TaskState, TextDelta, ToolCall,
+                  ToolResult, TurnEnd, hookimpl)
 
 class Session(AgentSession):
     def __init__(self, context):
@@ -39,6 +40,16 @@ class Session(AgentSession):
         elif word == "short":
             yield TextDelta("cut")
             yield TurnEnd("max_tokens", {"inputTokens": 3, "outputTokens": 1})
+        elif word == "counted":
+            yield TurnEnd(usage={"inputTokens": 3, "outputTokens": 1})
+        elif word == "fail":
+            raise TaskFailed("out of paper")
+        elif word == "end badly":
+            yield TextDelta("half")
+            yield Status(TaskState.FAILED, "out of ink", {"usage": {"inputTokens": 1, "outputTokens": 0}})
+        elif word == "hang":
+            yield TextDelta("hanging")
+            await asyncio.sleep(3600)
         yield TextDelta(f"turn {self.turns}")
         yield TurnEnd()
 
@@ -132,10 +143,39 @@ def test_how_a_turn_ends_is_how_the_task_ends(daemon: DaemonProcess, inbound: st
     short = daemon.send(inbound, "short")
     assert short["status"]["state"] == "TASK_STATE_COMPLETED"
     assert short["metadata"] == {"usage": {"inputTokens": 3, "outputTokens": 1}, "stopReason": "max_tokens"}
+    assert daemon.send(inbound, "counted")["metadata"] == {**short["metadata"], "stopReason": "end_turn"}
+    assert "metadata" not in daemon.send(inbound, "hello")
     crashed = daemon.send(inbound, "crash")
     assert crashed["status"]["state"] == "TASK_STATE_FAILED"
     assert crashed["status"]["message"]["parts"] == [{"text": "the agent broke"}]
     assert daemon.send(inbound, "hello", contextId=crashed["contextId"])["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+def test_a_turn_that_ends_with_a_status_closes_its_text_first(daemon: DaemonProcess, inbound: str) -> None:
+    params = {"message": message("end badly")}
+    frames = [frame["result"] for _, frame in daemon.stream(inbound, "SendStreamingMessage", params)]
+
+    assert [frame["artifactUpdate"]["lastChunk"] for frame in frames if "artifactUpdate" in frame] == [False, True]
+    task = frames[-1]["task"]
+    assert (task["status"]["state"], _text(task)) == ("TASK_STATE_FAILED", "half")
+    assert task["status"]["message"]["parts"] == [{"text": "out of ink"}]
+    assert task["metadata"] == {"usage": {"inputTokens": 1, "outputTokens": 0}}
+
+
+def test_turns_that_failed_or_were_canceled_count_also_after_the_daemon_was_killed(
+    launch: Callable[..., DaemonProcess],
+) -> None:
+    daemon = launch(plugin=PLUGIN)
+    inbound = daemon.create_inbound(preset="fake")
+    for word in ("fail", "end badly", "counted"):
+        daemon.send(inbound, word, contextId="c")
+    frames = daemon.stream(inbound, "SendStreamingMessage", {"message": message("hang", contextId="c")})
+    task_id = next(frame["result"]["task"]["id"] for _, frame in frames)
+    next(frame for _, frame in frames if "artifactUpdate" in frame["result"])
+    daemon.rpc(inbound, "CancelTask", {"id": task_id})
+    daemon.kill()
+
+    assert _text(launch(plugin=PLUGIN).send(inbound, "hello", contextId="c")) == "turn 5"
 
 
 def test_an_idle_session_is_closed_and_its_conversation_goes_on_also_after_a_restart(
