@@ -140,5 +140,9 @@ class Agent(ABC):
     async def open(self, context: AgentContext) -> AgentSession:
         """Start or resume a session."""
 
+    async def check(self) -> Sequence[str]:
+        """What keeps it from working now, a sentence for each, without secrets: `a2ad doctor` asks, and waits 10 s."""
+        return ()
+
     async def close(self) -> None:  # noqa: B027
         """Called once at shutdown, after the sessions are closed."""

@@ -14,6 +14,7 @@ COMMANDS = {
     "call": "a2ad.cli.call:call",
     "send": "a2ad.cli.send:send",
     "plugins": "a2ad.cli.plugins:plugins",
+    "doctor": "a2ad.cli.doctor:doctor",
     "mcp": "a2ad.cli.mcp:mcp",
 }
 

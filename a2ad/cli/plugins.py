@@ -9,6 +9,7 @@ import sys
 from contextlib import redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import click
 import structlog
@@ -72,9 +73,13 @@ def register_plugin_commands(group: click.Group) -> None:
 
 def load_quietly(config: Config) -> PluginHost:
     """What the daemon would load. Its rows say what failed; and nothing that a plugin prints gets into the output."""
-    log = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     with redirect_stdout(sys.stderr):
-        host, _ = load_plugins(config, log=log)
+        host, _ = load_plugins(config, log=quiet_log())
         with suppress(ConfigError):  # a configured preset's: `a2ad config check` says so
             host.check_presets()
     return host
+
+
+def quiet_log() -> Any:
+    """A log that says nothing: what failed is told by other means."""
+    return structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -55,6 +55,15 @@ class Endpoint:
     async def close(self) -> None:
         await self._net.close()
 
+    async def reach(self, key: Key) -> None:
+        """Ask for its models. Raises `RemoteError` where it cannot be reached, or refuses the key; some know no such
+        question, which is no matter.
+        """
+        url = f"{self._options.base_url}/models"
+        async with _patience(), self._net.request("GET", url, headers=bearer(key.value), follow=False) as response:
+            if response.status in {401, 403}:
+                raise RemoteRefused(f"its endpoint refuses the key (HTTP {response.status})")
+
     async def answer(
         self, key: Key, reply: Reply, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
     ) -> AsyncGenerator[str, None]:

@@ -1,0 +1,85 @@
+"""`a2ad doctor`: what keeps the daemon, or an agent behind it, from working."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import click
+
+from a2ad.cli.options import common_options, load_or_exit
+from a2ad.cli.plugins import quiet_log
+from a2ad.cli.table import cell
+from a2ad.config import Config
+
+#: how long an agent may take to say what it lacks, in seconds
+CHECK_SECONDS = 10.0
+OK, WRONG = "ok", "wrong"
+
+
+@click.command()
+@common_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(config_file: Path | None, state_dir: Path | None, plugins_dir: tuple[Path, ...], *, as_json: bool) -> None:
+    """Check the configuration, the plugins and the agents of all presets, and say what is missing.
+
+    \b
+    a2ad doctor
+    a2ad doctor --config ./a2ad.toml --plugins-dir ./plugins
+
+    Ends with status 1 where something is wrong.
+    """  # noqa: D301 - click's own mark for lines that are to stay as they are
+    config = load_or_exit(config_file, state_dir=state_dir, plugins_dir=plugins_dir).config
+    with redirect_stdout(sys.stderr):
+        found = asyncio.run(_examine(config))
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        for row in found:
+            click.echo(f"{row['state']:5}  {cell(row['subject'])}" + (f": {row['message']}" if row["message"] else ""))
+    raise SystemExit(any(row["state"] == WRONG for row in found))
+
+
+async def _examine(config: Config) -> list[dict[str, str]]:
+    from a2ad.builtin import check_store_scheme, load_plugins
+    from a2ad.errors import ConfigError
+
+    found = [_row("configuration")]
+    host, pool = load_plugins(config, log=quiet_log())
+    try:
+        host.check_presets()
+        check_store_scheme(config, host)
+    except ConfigError as error:
+        found = [_row("configuration", problem) for problem in error.problems]
+    found += [
+        _row(f"plugin {plugin.name}", plugin.error or "") for plugin in host.plugins if plugin.state != "disabled"
+    ]
+    presets = [preset for preset in host.presets.values() if preset.agent in host.agents]
+    for preset, problems in zip(presets, await asyncio.gather(*(_check(host, each) for each in presets)), strict=True):
+        found += [_row(f"preset {preset.id} ({preset.agent})", problem) for problem in problems or [""]]
+    await pool.close()
+    await host.close()
+    return found
+
+
+async def _check(host: Any, preset: Any) -> list[str]:
+    from a2ad.agent import PresetError
+    from a2ad.errors import error_text
+
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            return list(await host.agent(preset).check())
+    except PresetError as error:
+        return [str(error)]
+    except TimeoutError:
+        return [f"the agent has not said within {CHECK_SECONDS:g} s whether it works"]
+    except Exception as error:  # noqa: BLE001 - a plugin's
+        return [f"the agent cannot be checked: {error_text(error)}"]
+
+
+def _row(subject: str, problem: str = "") -> dict[str, str]:
+    return {"subject": subject, "state": WRONG if problem else OK, "message": problem}
