@@ -15,8 +15,8 @@ from typing import NamedTuple
 PACE_BYTES = 1 << 18
 #: how long a run is paced by readers that take nothing
 PACE_SECONDS = 5.0
-#: what a reader takes at a time, about
-BATCH_BYTES = 1 << 17
+#: what a reader takes at a time, about: bytes, and frames at most
+BATCH_BYTES, BATCH_FRAMES = 1 << 17, 1 << 10
 #: how much passes between two looks for readers that lag
 CHECK_BYTES = 1 << 16
 
@@ -86,7 +86,7 @@ class Reader:
             if self._ended:
                 return ()
             if self._position < self._log.end:
-                frames, _ = _batch(self._log.since(self._position))
+                frames, _ = _batch(self._log.since(self._position, BATCH_FRAMES))
                 self._position += len(frames)
                 self._taken = frames[-1].end
                 self.taken_at = asyncio.get_running_loop().time()
@@ -177,8 +177,9 @@ class FrameLog:
     def end(self) -> int:
         return self._base + len(self._frames)
 
-    def since(self, position: int) -> list[Frame]:
-        return self._frames[position - self._base :]
+    def since(self, position: int, most: int | None = None) -> list[Frame]:
+        start = position - self._base
+        return self._frames[start : None if most is None else start + most]
 
     def add(self, reader: Reader) -> None:
         self.readers.append(reader)
