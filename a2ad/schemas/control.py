@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from marshmallow import EXCLUDE, RAISE, Schema, ValidationError, fields, missing, validate
+from marshmallow import EXCLUDE, RAISE, Schema, ValidationError, fields, missing, validate, validates_schema
 
 from a2ad.errors import ActionFailed
 from a2ad.model import TaskState
@@ -166,6 +166,16 @@ class _Call(_Id):
     caller = _Text(validate=_FILLED)
 
 
+class _Answer(_Id):
+    text = _Text(validate=validate.Length(1, 1_000_000, error="must not be empty, nor longer than {max} characters"))
+    option = _Text(validate=_FILLED)
+
+    @validates_schema(skip_on_field_errors=True)
+    def _one(self, data: dict[str, Any], **_: Any) -> None:
+        if ("text" in data) == ("option" in data):
+            raise ValidationError("and option: exactly one of them is needed", "text")
+
+
 ACTIONS: dict[str, Schema] = {
     "inbound.create": _InboundCreate(),
     "inbound.update": _InboundUpdate(),
@@ -184,6 +194,7 @@ ACTIONS: dict[str, Schema] = {
     "outbound.setAuth": _SetAuth(),
     "outbound.discover": _Discover(),
     "outbound.call": _Call(),
+    "task.answer": _Answer(),
     "task.cancel": _Id(),
     "session.cancel": _Context(),
     "session.close": _Context(),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import orjson
 
 from a2ad.engine import Engine, LiveTask
+from a2ad.engine.questions import chosen, question_of
 from a2ad.engine.workdirs import contexts_dir
 from a2ad.errors import (
     ActionFailed,
@@ -48,6 +49,7 @@ class Actions:
             "inbound.setAuth": self._set_auth,
             "inbound.sendTest": self._send_test,
             "inbound.close": self._close_peer,
+            "task.answer": self._answer_task,
             "task.cancel": self._cancel_task,
             "session.cancel": self._cancel_session,
             "session.close": self._close_session,
@@ -120,6 +122,23 @@ class Actions:
         peer.close()
         return {"message": f"the connection of {peer.source} is closed; its task goes on"}
 
+    async def _answer_task(self, fields: Fields) -> Result:
+        """The operator's door to what a client is asked too: whoever comes first has answered."""
+        task_id = fields["id"]
+        try:
+            row = (await self._engine.view(task_id)).row
+            if not row.state.interrupted:
+                raise UnsupportedOperation(f"The task is {row.state.value}: it waits for no answer")
+            inbound = self._inbounds.need(row.inbound_id)
+            text = _answer(fields, question_of(row).get("options") or [])
+            wanted = a2a.send_message({"message": {"role": "ROLE_USER", "taskId": task_id, "parts": [{"text": text}]}})
+            await self._engine.submit(inbound, wanted, caller=OPERATOR, peer="127.0.0.1")
+        except (TaskNotFound, UnsupportedOperation, InvalidParams) as error:
+            raise ActionFailed(f"id: {error}", {"id": [str(error)]}) from None
+        except ProtocolError as error:
+            raise ActionFailed(str(error)) from None
+        return {"message": f"task {task_id} is answered", "id": task_id}
+
     async def _cancel_task(self, fields: Fields) -> Result:
         try:
             await self._engine.cancel(fields["id"])
@@ -159,3 +178,18 @@ class Actions:
 def _done(inbound: Inbound, what: str) -> str:
     text = f'inbound server "{inbound.record.name}" {what}'
     return f"{text}, but it is not served: {inbound.error}" if inbound.error is not None else text
+
+
+def _answer(fields: Fields, options: Sequence[Mapping[str, Any]]) -> str:
+    """What is answered. Raises `ActionFailed` where it names none of the options that there are."""
+    field = "option" if "option" in fields else "text"
+    given: str = fields[field]
+    found = chosen([{"text": given}], options)
+    if found is not None:
+        return str(found.get("id") or found.get("name"))
+    if options:
+        raise ActionFailed(f"{field} names none of the options", {field: ["names none of the options"]},
+                           {"options": list(options)})  # fmt: skip
+    if field == "option":
+        raise ActionFailed("option: the question has no options: answer with a text", {field: ["there are none"]})
+    return given

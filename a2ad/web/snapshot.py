@@ -12,11 +12,13 @@ from a2ad import __version__
 from a2ad.config import Config
 from a2ad.engine import Engine, TaskView
 from a2ad.engine.artifacts import stored_view
+from a2ad.engine.questions import question_of
 from a2ad.executor import prompt_text
 from a2ad.executors.pool import LiveSession, SessionPool
 from a2ad.inbound import Inbound, InboundRegistry
-from a2ad.model import TaskState, timestamp
+from a2ad.model import INTERRUPTED, TaskState, timestamp
 from a2ad.outbound.registry import OutboundRegistry
+from a2ad.outbound.text import MESSAGE, NAME, line
 from a2ad.outbound.tools import list_tools
 from a2ad.plugins import PluginHost
 from a2ad.store import TaskQuery
@@ -25,6 +27,8 @@ from a2ad.web.peers import Peers
 from a2ad.web.sse import Streams
 
 SUMMARY_LENGTH = 200
+#: tasks that wait for an answer, of each kind, in the snapshot
+MOST_QUESTIONS = 50
 
 
 class Snapshots:
@@ -73,7 +77,7 @@ class Snapshots:
             "taskTotal": page.total,
             "plugins": [plugin.to_json() for plugin in self._host.plugins],
             "health": self._health(),
-            "attention": self._attention(),
+            "attention": [*self._attention(), *await self._questions()],
         }
 
     def _health(self) -> dict[str, Any]:
@@ -104,6 +108,19 @@ class Snapshots:
         ]
         return wrong
 
+    async def _questions(self) -> list[dict[str, Any]]:
+        """The newest of the tasks that wait for somebody."""
+        waiting = []
+        for state in sorted(INTERRUPTED):
+            query = TaskQuery(state=state, limit=MOST_QUESTIONS, history="none")
+            for stored in (await self._engine.store.tasks(query)).tasks:
+                asked = question_of(stored.row)
+                question = line(asked["question"], MESSAGE)
+                message = line(question, NAME) or "waits for an answer"
+                identity = {"kind": "question", "id": stored.row.id, "taskId": stored.row.id, "message": message}
+                waiting.append({**identity, **asked, "question": question})
+        return waiting
+
     def presets(self) -> list[dict[str, Any]]:
         default = self._host.default_preset().id
         return [
@@ -124,6 +141,7 @@ class Snapshots:
             "artifacts": [orjson.loads(artifact) for artifact in view.artifacts],
             "history": [orjson.loads(message) for message in view.history],
             "metadata": orjson.loads(view.row.metadata) if view.row.metadata is not None else {},
+            **({"question": question_of(view.row)} if view.row.state.interrupted else {}),
         }
 
     def session(self, context_id: str, inbound_id: str | None) -> dict[str, Any] | None:
