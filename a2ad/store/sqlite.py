@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file in WAL mode, a writer thread (`writer`), aiosqlite for the reading (`reader`)."""
+"""The embedded store: one SQLite file in WAL mode, one `writer`, and aiosqlite for the reading (`reader`)."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ CLOSE_SECONDS = 3.0
 BUSY_SECONDS, BUSY_SECONDS_AWAY = 5.0, 0.5
 #: how often it is tried whether writing works again, in seconds
 PROBE_SECONDS = 1.0
-#: what the loop commits itself, at most, in bytes; and the size of what may take long whatever it has
-SMALL_BYTES, LONG = 1 << 19, 1 << 40
+#: what the loop commits itself, at most: operations, and bytes; and the size of what may take long whatever it has
+SMALL_GROUP, SMALL_BYTES, LONG = 200, 1 << 19, 1 << 40
 #: a commit that took so long is taken for a disk that is busy: the thread does the work then, for so long (seconds)
 SLOW_SECONDS, SLOW_FOR_SECONDS = 0.03, 1.0
 #: how many turns of the loop a commit waits for others to join it, at most
@@ -104,7 +104,7 @@ class Writer:
         """Commit what has gathered, here or in the thread."""
         group, self._gathered = self._gathered, []
         size, self._gathered_bytes = self._gathered_bytes, 0
-        if group and not (self._may_commit_here(size) and self._commit_here(group)):
+        if group and not (self._may_commit_here(len(group), size) and self._commit_here(group)):
             self._commits = self._written = 0
             self._handed += 1
             self._queue.put(group)
@@ -112,9 +112,10 @@ class Writer:
             self._commits += 1
             self._written += size
 
-    def _may_commit_here(self, size: int) -> bool:
+    def _may_commit_here(self, count: int, size: int) -> bool:
         return (
             not self._handed
+            and count <= SMALL_GROUP
             and size <= SMALL_BYTES
             and not self._waits_for_disk
             and self._commits < MOST_COMMITS
