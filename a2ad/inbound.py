@@ -30,6 +30,8 @@ class Inbound:
     def __init__(self, record: InboundRecord, preset: Preset | None) -> None:
         self.record = record
         self._preset = preset
+        #: by id, in the order in which the preset declares them
+        self.skills: Mapping[str, Skill] = {skill.id: skill for skill in preset.skills} if preset is not None else {}
         self._env_token: str | None = None
         self.error: str | None = None
         if preset is None:
@@ -49,11 +51,6 @@ class Inbound:
     def preset(self) -> Preset:
         assert self._preset is not None
         return self._preset
-
-    @property
-    def skills(self) -> Mapping[str, Skill]:
-        """By id, in the order in which the preset declares them."""
-        return {skill.id: skill for skill in self._preset.skills} if self._preset is not None else {}
 
     @property
     def served(self) -> bool:

@@ -23,6 +23,8 @@ _UNSAFE = re.compile(r"[^\w.() -]+")
 
 async def keep_attachments(message: Mapping[str, Any], limits: LimitsConfig, state_dir: Path) -> tuple[Attachment, ...]:
     """Store the `raw` parts of a message. Raises `InvalidParams` that names the part which is too much."""
+    if not any("raw" in part for part in message["parts"]):
+        return ()
     violations = attachment_violations(message, limits)
     if violations:
         raise InvalidParams(violations)

@@ -144,8 +144,10 @@ class Methods:
 
 def _admits_text(modes: tuple[str, ...]) -> bool:
     """Empty is anything; else one entry has to admit text (`protocol.md` 3)."""
+    if not modes:
+        return True
     wanted = [mode.partition(";")[0].strip().lower() for mode in modes]
-    return not wanted or any(mode in {"*/*", "*"} or mode.startswith("text/") or mode == "text" for mode in wanted)
+    return any(mode in {"*/*", "*"} or mode.startswith("text/") or mode == "text" for mode in wanted)
 
 
 def _check_accepts_stream(request: web.BaseRequest) -> None:

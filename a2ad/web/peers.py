@@ -14,11 +14,11 @@ from a2ad.model import now_ms, timestamp
 class Peer:
     """One request in progress. `waiting`: it does nothing but wait for its task, and may be cancelled."""
 
-    __slots__ = ("_connected", "_handler", "_request", "id", "method", "server_id", "source", "streaming", "task_id",
-                 "waiting")  # fmt: skip
+    __slots__ = ("_connected", "_handler", "_request", "method", "number", "server_id", "source", "streaming",
+                 "task_id", "waiting")  # fmt: skip
 
-    def __init__(self, peer_id: str, request: web.BaseRequest, server_id: str, source: str, method: str) -> None:
-        self.id = peer_id
+    def __init__(self, number: int, request: web.BaseRequest, server_id: str, source: str, method: str) -> None:
+        self.number = number
         self.server_id = server_id
         self.source = source
         self.method = method
@@ -28,6 +28,10 @@ class Peer:
         self._request = request
         self._connected = now_ms()
         self._handler = asyncio.current_task()
+
+    @property
+    def id(self) -> str:
+        return f"peer-{self.number}"
 
     @property
     def gone(self) -> bool:
@@ -58,22 +62,22 @@ class Peer:
 
 class Peers:
     def __init__(self) -> None:
-        self._open: dict[str, Peer] = {}
+        self._open: dict[int, Peer] = {}
         self._numbers = count(1)
 
     def __iter__(self) -> Iterator[Peer]:
         return (peer for peer in list(self._open.values()) if not peer.gone)
 
     def open(self, request: web.BaseRequest, server_id: str, source: str, method: str) -> Peer:
-        peer = Peer(f"peer-{next(self._numbers)}", request, server_id, source, method)
-        self._open[peer.id] = peer
+        peer = Peer(next(self._numbers), request, server_id, source, method)
+        self._open[peer.number] = peer
         return peer
 
     def closed(self, peer: Peer) -> None:
-        del self._open[peer.id]
+        del self._open[peer.number]
 
     def get(self, peer_id: str) -> Peer | None:
-        return self._open.get(peer_id)
+        return next((peer for peer in self._open.values() if peer.id == peer_id), None)
 
     def sweep(self) -> None:
         """Let go of requests that wait for a task while their client has left."""
