@@ -1,7 +1,6 @@
 """Fixtures for every test: real daemons as processes of their own."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -9,21 +8,12 @@ from tests.daemon import DaemonProcess
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Iterator[Callable[..., DaemonProcess]]:
+def launch(a2ad_launch: Callable[..., DaemonProcess]) -> Callable[..., DaemonProcess]:
     """`launch(*options, plugin="…", config="…")` starts a daemon; all are ended with the test."""
-    started: list[DaemonProcess] = []
-
-    def start(*options: str, **more: object) -> DaemonProcess:
-        daemon = DaemonProcess(tmp_path, *options, **more)  # type: ignore[arg-type]
-        started.append(daemon)
-        return daemon
-
-    yield start
-    for daemon in started:
-        daemon.kill()
+    return a2ad_launch
 
 
 @pytest.fixture
-def daemon(launch: Callable[..., DaemonProcess]) -> DaemonProcess:
+def daemon(a2ad_daemon: DaemonProcess) -> DaemonProcess:
     """A daemon with the embedded defaults."""
-    return launch()
+    return a2ad_daemon
