@@ -55,9 +55,10 @@ class DaemonProcess:
         self._environment = {
             "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "error::RuntimeWarning", **_clean_environment(), **(env or {})
         }  # fmt: skip
-        self._start()
+        self.start()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start it again, once it has ended, with the same state; `url` is another one then."""
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command, stdout=subprocess.PIPE, stderr=log, env=self._environment, cwd=self.folder
@@ -202,9 +203,9 @@ class DaemonProcess:
         return self.process.wait(timeout)
 
     def restart(self) -> None:
-        """End it in order and start it again, with the same state; `url` is another one then."""
+        """End it in order, and `start` it again."""
         assert self.terminate() == 0, self.log()
-        self._start()
+        self.start()
 
     def kill(self) -> None:
         """SIGKILL, and wait for its end."""
