@@ -1,6 +1,7 @@
 """Fixtures for every test: real daemons as processes of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -8,12 +9,21 @@ from tests.daemon import DaemonProcess
 
 
 @pytest.fixture
-def launch(a2ad_launch: Callable[..., DaemonProcess]) -> Callable[..., DaemonProcess]:
+def launch(tmp_path: Path) -> Iterator[Callable[..., DaemonProcess]]:
     """`launch(*options, plugin="…", config="…")` starts a daemon; all are ended with the test."""
-    return a2ad_launch
+    started: list[DaemonProcess] = []
+
+    def start(*options: str, **more: object) -> DaemonProcess:
+        daemon = DaemonProcess(tmp_path, *options, **more)  # type: ignore[arg-type]
+        started.append(daemon)
+        return daemon
+
+    yield start
+    for daemon in started:
+        daemon.kill()
 
 
 @pytest.fixture
-def daemon(a2ad_daemon: DaemonProcess) -> DaemonProcess:
+def daemon(launch: Callable[..., DaemonProcess]) -> DaemonProcess:
     """A daemon with the embedded defaults."""
-    return a2ad_daemon
+    return launch()

@@ -52,9 +52,7 @@ class DaemonProcess:
             self.command += ["--plugins-dir", str(_plugins_dir(folder, plugin))]
         self.command += options
         self.log_path = folder / "daemon.log"
-        self._environment = {
-            "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "error::RuntimeWarning", **_clean_environment(), **(env or {})
-        }  # fmt: skip
+        self._environment = {"PYTHONUNBUFFERED": "1", **_clean_environment(), **(env or {})}
         self.start()
 
     def start(self) -> None:
@@ -143,6 +141,10 @@ class DaemonProcess:
         assert "result" in answer, answer
         return answer["result"]
 
+    def begin(self, inbound_id: str, text: str, **more: Any) -> Any:
+        """As `send`, but the task is returned as soon as it is recorded."""
+        return self.send(inbound_id, text, configuration={"returnImmediately": True}, **more)
+
     def answer(self, inbound_id: str, task: Mapping[str, Any], text: str, **more: Any) -> Any:
         """The next message to a task that is interrupted; returns the task."""
         return self.send(inbound_id, text, taskId=task["id"], **more)
@@ -154,6 +156,16 @@ class DaemonProcess:
     def cancel(self, inbound_id: str, task_id: str) -> Any:
         """CancelTask; returns the canceled task."""
         return self.result(inbound_id, "CancelTask", {"id": task_id})
+
+    def send_streaming(self, inbound_id: str, text: str, **more: Any) -> Iterator[Any]:
+        """SendStreamingMessage: the frames as they come, each a `task`, a `statusUpdate` or an `artifactUpdate`."""
+        for _, envelope in self.stream(inbound_id, "SendStreamingMessage", {"message": message(text, **more)}):
+            yield envelope["result"]
+
+    def subscribe(self, inbound_id: str, task_id: str) -> Iterator[Any]:
+        """SubscribeToTask: as `send_streaming`, the task as it is now first."""
+        for _, envelope in self.stream(inbound_id, "SubscribeToTask", {"id": task_id}):
+            yield envelope["result"]
 
     def stream(
         self,
@@ -235,6 +247,4 @@ def _plugins_dir(folder: Path, plugin: str | Mapping[str, str]) -> Path:
 
 def _clean_environment() -> dict[str, str]:
     """The test run's own configuration must not reach the daemon."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("A2AD_")} | {
-        "XDG_CONFIG_HOME": "/nonexistent"
-    }
+    return {name: value for name, value in os.environ.items() if not name.startswith("A2AD_")}
