@@ -1,4 +1,4 @@
-"""Meta-tests: what `hookspecs.py` promises, the plugin host keeps, docs/plugins.md says and a test sees from outside."""
+"""Meta-tests: what `hookspecs.py` promises, the host keeps, docs/plugins.md says and a test sees from outside."""
 
 from __future__ import annotations
 

@@ -4,12 +4,11 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import TELLS_PID, alive, gone, said, state_of, told_pids, wait_for
 
-from a2ad.testing import DaemonProcess, message, text_of
+from a2ad.testing import DaemonProcess, text_of
 
 Run = Callable[..., DaemonProcess]
 
@@ -60,14 +59,9 @@ if "chatter" in sys.stdin.read():
 """
 
 
-def begin(daemon: DaemonProcess) -> Any:
-    """A task that runs; returned when it is WORKING."""
-    return daemon.send("agent", "go", configuration={"returnImmediately": True})
-
-
 def test_cancel_ends_the_process_group_also_where_it_does_not_heed_sigterm(run: Run) -> None:
     daemon = run(STUBBORN)
-    task = begin(daemon)
+    task = daemon.begin("agent", "go")
     pids = told_pids(daemon.state_dir, 2)
     assert state_of(daemon.cancel("agent", task["id"])) == "CANCELED"
     wait_for(lambda: gone(pids))
@@ -76,7 +70,7 @@ def test_cancel_ends_the_process_group_also_where_it_does_not_heed_sigterm(run: 
 
 def test_a_process_group_has_a_grace_in_which_to_tidy_up(run: Run) -> None:
     daemon = run(TIDY)
-    task = begin(daemon)
+    task = daemon.begin("agent", "go")
     pids = told_pids(daemon.state_dir, 2)
     wait_for(lambda: list(daemon.state_dir.rglob("ready")))
     daemon.cancel("agent", task["id"])
@@ -132,12 +126,10 @@ def test_a_pipeline_whose_last_part_outlives_the_program_is_heard_to_its_end(run
 
 def test_a_hundred_megabytes_on_one_line_are_an_answer(run: Run) -> None:
     daemon = run("import sys\nfor _ in range(100): sys.stdout.write('z' * 1_000_000)")
-    frames = daemon.stream("agent", "SendStreamingMessage", {"message": message("go")})
     size, last = 0, None
-    for _, frame in frames:
-        update = frame["result"].get("artifactUpdate")
+    for last in daemon.send_streaming("agent", "go"):
+        update = last.get("artifactUpdate")
         size += sum(len(part["text"]) for part in update["artifact"]["parts"]) if update else 0
-        last = frame["result"]
     assert size == 100_000_000
     assert state_of(last["task"]) == "COMPLETED"
 
@@ -151,7 +143,7 @@ def test_a_flood_on_stderr_holds_up_nobody(run: Run) -> None:
 
 def test_a_daemon_that_stops_leaves_no_process_group_behind(run: Run) -> None:
     daemon = run(STUBBORN, daemon={"config": "[limits]\nshutdown_seconds = 1\n"})
-    task = begin(daemon)
+    task = daemon.begin("agent", "go")
     pids = told_pids(daemon.state_dir, 2)
     assert daemon.terminate() == 0
     wait_for(lambda: gone(pids))
@@ -165,7 +157,7 @@ def test_a_daemon_that_stops_leaves_no_process_group_behind(run: Run) -> None:
 def test_a_daemon_that_is_killed_takes_its_direct_children_along(run: Run, *, ignores: bool) -> None:
     ignore = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" if ignores else ""
     daemon = run(f"{TELLS_PID}\n{ignore}\nimport time; time.sleep(1000)")
-    begin(daemon)
+    daemon.begin("agent", "go")
     pids = told_pids(daemon.state_dir, 1)
     daemon.kill()
     wait_for(lambda: gone(pids))

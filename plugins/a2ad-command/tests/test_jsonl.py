@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support import said, start, state_of
 
-from a2ad.testing import DaemonProcess, message, text_of
+from a2ad.testing import DaemonProcess, text_of
 
 #: writes the prompt as it is
 CAT = (["cat"], {"output": "jsonl"})
@@ -35,8 +35,7 @@ def test_lines_are_texts_artifacts_and_statuses(daemon: DaemonProcess) -> None:
 {"type": "artifact", "parts": [{"raw": "aGk=", "mediaType": "text/plain", "filename": "hi.txt"}], "artifactId": "file"}
 {"type": "text", "text": "you"}
 {"type": "status", "state": "COMPLETED", "message": [{"text": "done"}]}"""
-    stream = daemon.stream("cat", "SendStreamingMessage", {"message": message(lines.lstrip())})
-    frames = [frame["result"] for _, frame in stream]
+    frames = list(daemon.send_streaming("cat", lines.lstrip()))
     statuses = [frame["statusUpdate"] for frame in frames if "statusUpdate" in frame]
     assert [said(update) for update in statuses if "message" in update["status"]] == ["reading", "done"]
     task = frames[-1]["task"]
@@ -44,8 +43,8 @@ def test_lines_are_texts_artifacts_and_statuses(daemon: DaemonProcess) -> None:
     log, file = (artifact for artifact in task["artifacts"] if artifact["artifactId"] != "result")
     assert log == {"artifactId": "log", "name": "Log", "parts": [{"text": "ab"}, {"data": 1}]}
     assert file["parts"] == [{"raw": "aGk=", "mediaType": "text/plain", "filename": "hi.txt"}]
-    ends = [frame["artifactUpdate"].get("lastChunk") for frame in frames if "artifactUpdate" in frame]
-    assert ends.count(True) == 1
+    updates = [frame["artifactUpdate"] for frame in frames if "artifactUpdate" in frame]
+    assert [each["artifact"]["artifactId"] for each in updates if each.get("lastChunk")] == ["log", "result"]
 
 
 def test_a_state_ends_the_task_with_its_message(daemon: DaemonProcess) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import said, start, state_of, wait_for
 
-from a2ad.testing import DaemonProcess, message, text_of
+from a2ad.testing import DaemonProcess, text_of
 
 SHOW = """
 import json, os, sys
@@ -119,14 +119,13 @@ def test_data_urls_and_files_stand_in_the_prompt(daemon: DaemonProcess) -> None:
 
 
 def test_output_is_streamed_while_the_program_runs(daemon: DaemonProcess) -> None:
-    frames = daemon.stream("slow", "SendStreamingMessage", {"message": message("")})
-    first = next(frame["result"]["artifactUpdate"] for _, frame in frames if "artifactUpdate" in frame["result"])
+    frames = daemon.send_streaming("slow", "")
+    first = next(frame["artifactUpdate"] for frame in frames if "artifactUpdate" in frame)
     assert first["artifact"]["parts"] == [{"text": "one "}]
 
     (marker,) = wait_for(lambda: list(daemon.state_dir.rglob("said-one")))
     marker.with_name("go-on").touch()
-    last = [frame["result"] for _, frame in frames][-1]["task"]
-    assert text_of(last) == "one two"
+    assert text_of(list(frames)[-1]["task"]) == "one two"
 
 
 def test_characters_that_come_in_pieces_are_whole_and_broken_ones_are_replaced(daemon: DaemonProcess) -> None:
