@@ -299,6 +299,7 @@ def test_the_test_of_the_documentation_passes(tmp_path: Path) -> None:
     (tmp_path / "test_counting.py").write_text(shown_test("counting"))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q"],
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
         cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert "1 passed" in done.stdout, done.stdout
