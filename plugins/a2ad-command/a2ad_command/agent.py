@@ -68,11 +68,11 @@ class CommandSession(AgentSession):
 
     def _start(self, name: str, prompt: str) -> Program:
         options, seconds = self._options, self._options.timeout_seconds
-        as_argument = options.input == "argument"
+        given, as_argument = prompt.encode(), options.input == "argument"
         try:
             return Program(
-                [*options.command, prompt] if as_argument else options.command,
-                prompt=None if as_argument else prompt.encode(),
+                [*options.command, given] if as_argument else options.command,
+                prompt=None if as_argument else given,
                 env={**{key: os.environ[key] for key in INHERITED if key in os.environ}, **options.env},
                 cwd=options.cwd or self._context.workdir,
                 deadline=None if seconds is None else asyncio.get_running_loop().time() + seconds,

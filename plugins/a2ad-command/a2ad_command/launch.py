@@ -1,8 +1,10 @@
 """Becomes the program, with the signal set that ends it when the daemon dies. Runs as a file of its own.
 
-`python -I -S launch.py <pid of the daemon> <program> <argument>…`: the parent-death signal has to be set between fork
-and exec. `preexec_fn` could, but it runs Python in a copy of a process that has other threads, and where that comes to
-a deadlock, the daemon waits for it for ever.
+    python -I -S launch.py <pid of the daemon> <variable> <program> <argument>…
+
+The parent-death signal has to be set between fork and exec. `preexec_fn` could, but it runs Python in a copy of a
+process that has other threads, and where that comes to a deadlock, the daemon waits for it for ever. The variable is
+one that the program is not to have: Python itself sets `LC_CTYPE` in the locale C.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ _PR_SET_PDEATHSIG = 1
 CANNOT_RUN = 127
 
 
-def _main(parent: str, *program: str) -> int:
+def _main(parent: str, variable: str, *program: str) -> int:
+    os.environ.pop(variable, None)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != int(parent):
         return CANNOT_RUN  # it has died already

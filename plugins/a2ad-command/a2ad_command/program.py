@@ -33,7 +33,13 @@ class Program:
     """
 
     def __init__(
-        self, command: Sequence[str], *, prompt: bytes | None, env: Mapping[str, str], cwd: Path, deadline: float | None
+        self,
+        command: Sequence[str | bytes],
+        *,
+        prompt: bytes | None,
+        env: Mapping[str, str],
+        cwd: Path,
+        deadline: float | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._deadline = deadline
@@ -136,11 +142,14 @@ class Program:
             pipe.close()
 
 
-def _spawn(command: Sequence[str], prompt: bytes | None, env: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: Sequence[str | bytes], prompt: bytes | None, env: Mapping[str, str], cwd: Path
+) -> subprocess.Popen[bytes]:
     stdin = subprocess.DEVNULL if prompt is None else _as_file(prompt)
+    not_given = "" if "LC_CTYPE" in env else "LC_CTYPE"
     try:
         return subprocess.Popen(  # noqa: S603 - the operator's own command, without a shell
-            [sys.executable, "-I", "-S", _LAUNCH, str(os.getpid()), *command],
+            [sys.executable, "-I", "-S", _LAUNCH, str(os.getpid()), not_given, *command],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

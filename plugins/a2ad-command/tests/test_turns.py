@@ -20,6 +20,8 @@ print(json.dumps({"in": sys.stdin.read(), "arguments": sys.argv[1:], "env": dict
 PROGRAMS: dict[str, Any] = {
     "show": SHOW,
     "show-argument": (SHOW, {"input": "argument", "env": {"LANG": "xx", "KEY": "of the preset"}}),
+    "ctype": (["printenv", "LC_CTYPE"], {"env": {"LANG": "C", "LC_CTYPE": "C.UTF-8"}}),
+    "env": (["env"], {"env": {"LANG": "C", "PYTHONHOME": "/nowhere", "TWO": "a\nb=c"}}),
     "show-root": (SHOW, {"cwd": "/"}),
     "slow": """
 import pathlib, sys, time
@@ -95,6 +97,15 @@ def test_the_environment_is_path_home_lang_and_what_the_preset_gives(daemon: Dae
     environment = json.loads(text_of(daemon.send("show-argument", "")))["env"]
     assert (environment["LANG"], environment["KEY"]) == ("xx", "of the preset")
     assert "SECRET" not in environment
+
+
+def test_what_starts_the_program_changes_nothing_in_its_environment(daemon: DaemonProcess) -> None:
+    """It is Python, which has variables that concern it, and in the locale C adds one of its own."""
+    lines = text_of(daemon.send("env", "")).splitlines()
+    names = [line.partition("=")[0] for line in lines if line != "b=c"]
+    assert sorted(set(names) - {"PATH", "HOME"}) == ["LANG", "PYTHONHOME", "TWO"]
+    assert {"LANG=C", "PYTHONHOME=/nowhere", "TWO=a", "b=c"} <= set(lines)
+    assert text_of(daemon.send("ctype", "")) == "C.UTF-8\n"
 
 
 def test_a_conversation_has_a_directory_of_its_own(daemon: DaemonProcess) -> None:
