@@ -29,6 +29,7 @@ from a2ad.executor import (
     TaskFailed,
     TaskRejected,
     TaskRequest,
+    prompt_text,
 )
 from a2ad.hookspecs import Decision, Deny, Event, OutboundCall, hookimpl
 from a2ad.model import TaskState
@@ -66,4 +67,5 @@ __all__ = [
     "TurnEnd",
     "__version__",
     "hookimpl",
+    "prompt_text",
 ]

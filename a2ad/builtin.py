@@ -12,19 +12,23 @@ from a2ad.errors import ConfigError
 from a2ad.executor import Preset
 from a2ad.executors.pool import SessionPool
 from a2ad.executors.session import SessionExecutor
+from a2ad.executors.subagent import SubagentExecutor
 from a2ad.hookspecs import hookimpl
 from a2ad.plugins import PluginHost
 
 
 class Builtins:
-    """The plugin `a2ad`. The session executor gets its pool once the store is open."""
+    """The plugin `a2ad`. The pool of its executors gets its store once that is open."""
 
-    def __init__(self, executor: SessionExecutor) -> None:
-        self._executor = executor
+    def __init__(self, pool: SessionPool) -> None:
+        self._pool = pool
 
     @hookimpl
-    def a2ad_register_executors(self, register: Callable[..., None], config: Config) -> None:  # noqa: ARG002
-        register("session", self._executor, summary="A conversation with the preset's agent")
+    def a2ad_register_executors(self, register: Callable[..., None], config: Config) -> None:
+        register("session", SessionExecutor(self._pool), summary="A conversation with the preset's agent")
+        # those that work, and as many that wait for an answer
+        subagent = SubagentExecutor(self._pool, state_dir=config.state_dir, most=2 * config.limits.runs)
+        register("subagent", subagent, summary="A session of the preset's agent for each task, and its steps")
 
     @hookimpl
     def a2ad_register_agents(self, register: Callable[..., None], config: Config) -> None:  # noqa: ARG002
@@ -37,10 +41,10 @@ def _echo(preset: Preset) -> EchoAgent:  # noqa: ARG001 - the factory's signatur
 
 
 def load_plugins(config: Config, *, log: Any = None) -> tuple[PluginHost, SessionPool]:
-    """The plugin host with everything loaded, the built-in plugin first; and the sessions of its executor."""
+    """The plugin host with everything loaded, the built-in plugin first; and the sessions of its executors."""
     host = PluginHost(config, log=log)
     pool = SessionPool(host=host, idle_seconds=config.limits.idle_session_seconds)
-    host.load([("a2ad", Builtins(SessionExecutor(pool)))])
+    host.load([("a2ad", Builtins(pool))])
     return host, pool
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import structlog
 
 from a2ad.engine import Engine
-from a2ad.engine.workdirs import context_dir
+from a2ad.engine.workdirs import context_dir, task_dirs
 from a2ad.errors import StoreUnavailable
 from a2ad.model import now_ms
 from a2ad.outbound.files import drop_old_files
@@ -34,6 +35,7 @@ async def keep_retention(engine: Engine, retention_days: float) -> None:
     while True:
         try:
             await _expire(engine, now_ms() - int(age * 1000))
+            await _drop_task_dirs(engine, time.time() - age)
             await _drop_unused_files(engine, fresh=min(FRESH_SECONDS, age))
             await asyncio.to_thread(drop_old_files, engine.state_dir, time.time() - age)
         except (StoreUnavailable, OSError):
@@ -56,9 +58,15 @@ async def _expire(engine: Engine, before: int) -> None:
         log.info("retention.expired", tasks=total)
 
 
+async def _drop_task_dirs(engine: Engine, before: float) -> None:
+    for folder in await asyncio.to_thread(_older, task_dirs(engine.state_dir), before):
+        if await engine.store.task(folder.name) is None:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
 async def _drop_unused_files(engine: Engine, *, fresh: float) -> None:
     folder = engine.state_dir / "attachments"
-    files = await asyncio.to_thread(_older_files, folder, time.time() - fresh)
+    files = await asyncio.to_thread(_older, folder.glob("??/*"), time.time() - fresh)
     for start in range(0, len(files), FILES):
         group = {file.name: file for file in files[start : start + FILES]}
         for digest in await engine.store.unused_attachments(list(group)):
@@ -71,5 +79,5 @@ def _unlink_old(file: Path, before: float) -> None:
         file.unlink()
 
 
-def _older_files(folder: Path, before: float) -> list[Path]:
-    return [file for file in folder.glob("??/*") if file.stat().st_mtime < before]
+def _older(paths: Iterable[Path], before: float) -> list[Path]:
+    return [path for path in paths if path.stat().st_mtime < before]

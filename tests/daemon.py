@@ -1,182 +1,22 @@
-"""A real daemon, started by its command and talked to over HTTP: what the tests from outside stand on."""
+"""The daemon of the tests: what plugins' tests have, too (`a2ad.testing`)."""
 
-import contextlib
-import json
-import os
-import queue
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
 
-_opener = build_opener(ProxyHandler({}))
-STARTS_WITHIN = 60.0
+from a2ad import testing
+from a2ad.testing import message
+from a2ad.testing.daemon import STARTS_WITHIN
+
+__all__ = ["STARTS_WITHIN", "DaemonProcess", "message", "running"]
 
 
-class DaemonProcess:
-    """`a2ad serve` on a free port. `url` is its base URL, `control` that of the control API.
+class DaemonProcess(testing.DaemonProcess):
+    """With a coroutine that nobody awaits as an error."""
 
-    `plugin` is the text of a plugin file, `config` that of a configuration file; the state is kept in `folder`, so
-    that a second one in the same folder goes on with it. What it logs is in `log()`.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        *options: str,
-        plugin: str | dict[str, str] | None = None,
-        config: str | None = None,
-        env: dict[str, str] | None = None,
-        state: str = "state",
-        port: int = 0,
-    ) -> None:
-        self.folder = folder
-        self.state_dir = folder / state
-        command = [sys.executable, "-m", "a2ad", "serve", "--listen", f"127.0.0.1:{port}"]
-        command += ["--state-dir", str(self.state_dir)]
-        if plugin is not None:
-            plugins = folder / "plugins"
-            plugins.mkdir(exist_ok=True)
-            for name, text in ({"plugin": plugin} if isinstance(plugin, str) else plugin).items():
-                (plugins / f"{name}.py").write_text(text)
-            command += ["--plugins-dir", str(plugins)]
-        if config is not None:
-            (folder / "a2ad.toml").write_text(config)
-            command += ["--config", str(folder / "a2ad.toml")]
-        self.command = [*command, *options]
-        self.log_path = folder / "daemon.log"
-        environment = {"PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "error::RuntimeWarning", **_clean_environment()}
-        with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command, stdout=subprocess.PIPE, stderr=log, env={**environment, **(env or {})}, cwd=folder
-            )
-        self._lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-        try:
-            self.url = self._announced("a2ad listening on ")
-        except BaseException:
-            self.kill()
-            raise
-        self.control = self.url
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                self._lines.put(line.decode().rstrip("\n"))
-        self._lines.put("")
-
-    def _announced(self, start: str) -> str:
-        while True:
-            line = self.next_line()
-            if line.startswith(start):
-                return line.removeprefix(start)
-            if line == "":  # the end of its output: it is about to be gone
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self.process.wait(5)
-                raise AssertionError(f"the daemon did not start (status {self.process.returncode}):\n{self.log()}")
-
-    def next_line(self) -> str:
-        """The next line of its standard output, waited for."""
-        return self._lines.get(timeout=STARTS_WITHIN)
-
-    def await_control(self) -> str:
-        """Where the control API has a listener of its own: wait for its line."""
-        self.control = self._announced("a2ad control on ")
-        return self.control
-
-    def log(self) -> str:
-        return self.log_path.read_text()
-
-    # the operator
-
-    def act(self, action: str, *, status: int = 200, **fields: Any) -> dict[str, Any]:
-        """A control action; fails where its status is another one."""
-        got, answer = self.request("POST", f"{self.control}/a2a/api", {"action": action, **fields})
-        assert got == status, (got, answer)
-        return answer
-
-    def create_inbound(self, **fields: Any) -> str:
-        """Publish an agent; returns its id. Its endpoint is `endpoint(id)`."""
-        wanted = {"name": "agent", "description": "An agent", "version": "1.0.0", **fields}
-        return str(self.act("inbound.create", **wanted)["id"])
-
-    def endpoint(self, inbound_id: str) -> str:
-        return f"{self.url}/a2a/{inbound_id}"
-
-    def read(self, path: str) -> Any:
-        """GET below `/a2a/api`."""
-        status, answer = self.request("GET", f"{self.control}/a2a/api{path}")
-        assert status == 200, (status, answer)
-        return answer
-
-    # a client
-
-    def rpc(self, inbound_id: str, method: str, params: Any, *, headers: dict[str, str] | None = None) -> Any:
-        """A JSON-RPC call; returns the whole envelope."""
-        envelope = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return self.request("POST", self.endpoint(inbound_id), envelope, headers=headers)[1]
-
-    def send(self, inbound_id: str, text: str, **more: Any) -> Any:
-        """SendMessage; returns the task. `configuration` goes beside the message, everything else into it."""
-        params: dict[str, Any] = {"message": message(text, **more)}
-        if "configuration" in more:
-            params["configuration"] = params["message"].pop("configuration")
-        answer = self.rpc(inbound_id, "SendMessage", params)
-        assert "result" in answer, answer
-        return answer["result"]["task"]
-
-    def stream(
-        self, inbound_id: str, method: str, params: Any, *, headers: dict[str, str] | None = None, timeout: float = 60
-    ) -> Iterator[tuple[int | None, Any]]:
-        """The frames of a stream as they come: (id, envelope)."""
-        envelope = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        request = Request(
-            self.endpoint(inbound_id),
-            json.dumps(envelope).encode(),
-            {"Content-Type": "application/json", "Accept": "text/event-stream", **(headers or {})},
-        )
-        with _opener.open(request, timeout=timeout) as response:
-            assert response.headers["Content-Type"] == "text/event-stream", response.read()
-            number = None
-            for line in response:
-                text = line.decode().rstrip("\n")
-                if text.startswith("id: "):
-                    number = int(text[4:])
-                elif text.startswith("data: "):
-                    yield number, json.loads(text[6:])
-                    number = None
-
-    def request(
-        self, method: str, url: str, body: Any = None, *, headers: dict[str, str] | None = None, timeout: float = 60
-    ) -> tuple[int, Any]:
-        """Any request; a body that is not bytes is sent as JSON, and so is the answer read."""
-        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        request = Request(url, data, {"Content-Type": "application/json", **(headers or {})}, method=method)
-        try:
-            with _opener.open(request, timeout=timeout) as response:
-                raw, status = response.read(), response.status
-        except HTTPError as error:
-            raw, status = error.read(), error.code
-        return status, json.loads(raw) if raw else None
-
-    # its end
-
-    def terminate(self, timeout: float = 30) -> int:
-        """SIGTERM, and its exit status."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout)
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
+    def __init__(self, folder: Path, *options: str, env: dict[str, str] | None = None, **more: Any) -> None:
+        super().__init__(folder, *options, env={"PYTHONWARNINGS": "error::RuntimeWarning", **(env or {})}, **more)
 
 
 @contextmanager
@@ -188,15 +28,3 @@ def running(folder: Path, **more: Any) -> Iterator[DaemonProcess]:
         assert daemon.terminate() == 0
     finally:
         daemon.kill()
-
-
-def message(text: str, **more: Any) -> dict[str, Any]:
-    """A user's message of one text part."""
-    return {"role": "ROLE_USER", "parts": [{"text": text}], **more}
-
-
-def _clean_environment() -> dict[str, str]:
-    """The test run's own configuration must not reach the daemon."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("A2AD_")} | {
-        "XDG_CONFIG_HOME": "/nonexistent"
-    }

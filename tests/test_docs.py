@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 import a2ad
-from a2ad import hookspecs
+from a2ad import hookspecs, testing
 from a2ad.agents.openai.options import Options
 from a2ad.cli import COMMANDS
+from a2ad.cli.new_plugin import write_package
 from a2ad.cli.outbound import outbound
 from a2ad.cli.serve import serve
 from a2ad.schemas.control import ACTIONS
@@ -35,7 +36,11 @@ HOOKS = {name: spec for name, spec in vars(hookspecs).items() if name.startswith
 #: what a plugin is given, and what it makes
 GIVEN = (a2ad.Decision, a2ad.OutboundCall, a2ad.Event, a2ad.Preset, a2ad.Skill, a2ad.Attachment)
 AGENT_EVENTS = (a2ad.TextDelta, a2ad.ToolCall, a2ad.ToolResult, a2ad.NeedsInput, a2ad.NeedsAuth, a2ad.TurnEnd)
+FIXTURES = ("a2ad_daemon", "a2ad_launch")
 MADE = (a2ad.Artifact, a2ad.Status, a2ad.Reply, *AGENT_EVENTS)
+#: for the tests of a2ad itself
+LEFT_OUT = {"rpc", "stream", "request", "endpoint", "next_line", "await_control"}
+GUIDE = "From an empty file to a published package"
 SERVE_FLAGS = {flag for parameter in serve.params for flag in parameter.opts}
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -92,6 +97,17 @@ def json_values(text: str) -> list[dict]:
 def plugin_name(text: str) -> str:
     """What a plugin of docs/plugins.md calls its preset."""
     return re.search(r'register\("(\w+)", \{', text).group(1)
+
+
+def shown_plugins() -> dict[str, str]:
+    """The plugins of docs/plugins.md by name; the other blocks of Python are tests."""
+    return {plugin_name(text): text for text in blocks(PLUGINS, "python") if "@hookimpl" in text}
+
+
+def shown_test(of: str) -> str:
+    """The test of a plugin in docs/plugins.md."""
+    (text,) = [text for text in blocks(PLUGINS, "python") if "def test_" in text and f'"{of}"' in text]
+    return text
 
 
 # README.md
@@ -206,15 +222,8 @@ def test_every_option_of_a_model_is_documented_with_its_default() -> None:
 # docs/plugins.md
 
 
-@pytest.mark.parametrize("name", HOOKS)
-def test_every_hook_is_documented_with_its_exact_signature(name: str) -> None:
-    signature = f"`{name}({', '.join(inspect.signature(HOOKS[name]).parameters)})`"
-    assert f"\n### {signature}\n" in PLUGINS
-    assert f"\n| {signature} |" in PLUGINS
-
-
 def test_no_hook_is_documented_that_is_not_there() -> None:
-    assert set(re.findall(r"\ba2ad_[a-z]\w+", PLUGINS)) == set(HOOKS)
+    assert set(re.findall(r"\ba2ad_[a-z]\w+", PLUGINS)) == {*HOOKS, *FIXTURES}
 
 
 @pytest.mark.parametrize("name", a2ad.__all__)
@@ -239,8 +248,65 @@ def test_what_a_plugin_makes_is_documented_with_its_exact_parameters(cls: type) 
     assert f"`{cls.__name__}({shown})`" in PLUGINS
 
 
+def members_of_the_test_daemon() -> list[str]:
+    """Each public method with its parameters, as docs/plugins.md shows them."""
+    functions = [each for name, each in vars(testing.DaemonProcess).items() if inspect.isfunction(each)]
+    return [
+        f"{each.__name__}({parameters_of(each)})"
+        for each in functions
+        if not each.__name__.startswith("_") and each.__name__ not in LEFT_OUT
+    ]
+
+
+def parameters_of(function: Callable[..., object]) -> str:
+    """As they are written, without types and without `self`."""
+    signature = inspect.signature(function)
+    plain = [each.replace(annotation=each.empty) for each in signature.parameters.values() if each.name != "self"]
+    text = str(inspect.Signature(plain))[1:-1].replace("'", '"')
+    return re.sub(r"(\d)\.0\b", r"\1", text)
+
+
+@pytest.mark.parametrize("member", members_of_the_test_daemon())
+def test_every_member_of_the_daemon_for_plugins_tests_is_documented(member: str) -> None:
+    assert f"`{member}`" in section(PLUGINS, "Tests")
+
+
+@pytest.mark.parametrize("name", testing.__all__)
+def test_everything_that_plugins_tests_import_is_documented_with_its_exact_signature(name: str) -> None:
+    assert f"`{name}({parameters_of(getattr(testing, name))})`" in section(PLUGINS, "Tests")
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_every_fixture_is_documented(name: str) -> None:
+    assert re.search(rf"^\| `{name}[`(]", section(PLUGINS, "Tests"), re.MULTILINE)
+
+
+def test_the_package_of_the_documentation_is_the_one_that_is_written(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = write_package("shout")
+    assert (folder / "shout/__init__.py").read_text() == shown_plugins()["shout"]
+    assert (folder / "tests/test_shout.py").read_text() == shown_test("shout")
+    assert (
+        set(re.findall(r"^\| `([\w/.]+)` \|", section(PLUGINS, GUIDE), re.MULTILINE))
+        == {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    )  # fmt: skip
+    for table in blocks(section(PLUGINS, GUIDE), "toml"):
+        assert table in (folder / "pyproject.toml").read_text()
+
+
+def test_the_test_of_the_documentation_passes(tmp_path: Path) -> None:
+    (tmp_path / "counting.py").write_text(shown_plugins()["counting"])
+    (tmp_path / "test_counting.py").write_text(shown_test("counting"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q"],
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "1 passed" in done.stdout, done.stdout
+
+
 def test_the_plugins_of_the_documentation_load_and_do_what_is_said(launch: Launch) -> None:
-    daemon = launch(plugin={plugin_name(text): text for text in blocks(PLUGINS, "python")})
+    daemon = launch(plugin=shown_plugins())
     rows = {row["name"]: row for row in daemon.read("")["plugins"]}
     assert {name: row["state"] for name, row in rows.items()} == {
         "a2ad": "loaded", "shout": "loaded", "report": "loaded", "counting": "loaded"

@@ -1,8 +1,10 @@
-"""Meta-tests: what `hookspecs.py` promises, the plugin host keeps."""
+"""Meta-tests: what `hookspecs.py` promises, the host keeps, docs/plugins.md says and a test sees from outside."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+from pathlib import Path
 from types import SimpleNamespace
 
 import click
@@ -14,6 +16,9 @@ from a2ad.plugins import PluginHost
 
 SPECS = {name: spec for name, spec in vars(hookspecs).items() if name.startswith("a2ad_")}
 
+TESTS = Path(__file__).parent
+DOCUMENTED = (TESTS.parent / "docs/plugins.md").read_text()
+
 DECISION = Decision("in", "task", "context", "chat", {"parts": []}, "", "127.0.0.1", "operator")
 CALL = OutboundCall("connection", "tool", "skill", "text", "operator")
 
@@ -21,6 +26,21 @@ CALL = OutboundCall("connection", "tool", "skill", "text", "operator")
 @pytest.mark.parametrize("name", SPECS)
 def test_every_hook_says_what_it_is_for(name):
     assert inspect.getdoc(SPECS[name])
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_every_hook_is_documented_with_its_exact_signature(name):
+    signature = f"`{name}({', '.join(inspect.signature(SPECS[name]).parameters)})`"
+    assert f"\n### {signature}\n" in DOCUMENTED
+    assert f"\n| {signature} |" in DOCUMENTED
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_every_hook_is_covered_by_a_test_from_outside(name):
+    text = (TESTS / "e2e/test_hooks.py").read_text()
+    tests = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    assert [each for each in tests if each.startswith(f"test_{name}_")]
+    assert f"def {name}(" in text
 
 
 @pytest.fixture

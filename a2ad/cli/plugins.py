@@ -1,4 +1,6 @@
-"""`a2ad plugins`: which plugins there are and what became of each; and the commands that plugins add."""
+"""`a2ad plugins`: which plugins there are and what became of each; `a2ad plugins new`: a package to start from; and the
+commands that plugins add.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ import structlog
 
 from a2ad.builtin import load_plugins
 from a2ad.cli.client import NoDaemon, control_url, rows, url_option
+from a2ad.cli.new_plugin import is_module, is_name, write_package
 from a2ad.cli.options import config_option, load_or_exit
 from a2ad.cli.table import table
+from a2ad.cli.terminal import Failure
 from a2ad.config import Config, load
 from a2ad.errors import ConfigError
 from a2ad.plugins import PluginHost
@@ -25,7 +29,7 @@ from a2ad.plugins import PluginHost
 COLUMNS = ("name", "version", "state", "source", "error")
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @url_option
 @config_option
 @click.option(
@@ -36,8 +40,13 @@ COLUMNS = ("name", "version", "state", "source", "error")
     help="A further directory of plugins, where no daemon is asked; repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def plugins(url: str | None, config_file: Path | None, plugins_dir: tuple[Path, ...], as_json: bool) -> None:
+@click.pass_context
+def plugins(
+    ctx: click.Context, url: str | None, config_file: Path | None, plugins_dir: tuple[Path, ...], as_json: bool
+) -> None:
     """List the plugins of the daemon, or those that it would load."""
+    if ctx.invoked_subcommand is not None:
+        return
     config = load_or_exit(config_file, plugins_dir=plugins_dir).config
     address = control_url(config, url)
     try:
@@ -54,6 +63,38 @@ def plugins(url: str | None, config_file: Path | None, plugins_dir: tuple[Path, 
     else:
         for line in table(COLUMNS, found):
             click.echo(line)
+
+
+@plugins.command()
+@click.argument("name")
+def new(name: str) -> None:
+    """Write a package with an executor, a preset and a test that passes, into a new folder NAME."""
+    if not is_name(name):
+        what = "expected a Python identifier, such as my_agent, that neither begins nor ends with an underscore"
+        raise click.BadParameter(what, param_hint="NAME")
+    if os.path.lexists(name):
+        raise Failure(f"{name} exists already")
+    if is_module(name):
+        raise click.BadParameter(f"there is a module {name} already", param_hint="NAME")
+    if taken := _taken(name):
+        raise click.BadParameter(f"there is {taken} {name} already", param_hint="NAME")
+    try:
+        folder = write_package(name)
+    except OSError as error:
+        raise Failure(f"{name} cannot be written: {error.strerror}") from None
+    click.echo(f"Written: {', '.join(sorted(str(path) for path in folder.rglob('*') if path.is_file()))}")
+    click.echo(f"\nTo try it:\n\npip install -e '{name}[test]'\npython -m pytest {name}\na2ad plugins")
+
+
+def _taken(name: str) -> str | None:
+    """What is called so of that which the package would bring."""
+    try:
+        host = load_quietly(load(environ=os.environ).config)
+    except ConfigError:
+        return None  # it is not the configuration that is asked for
+    if name in {info.name for info in host.plugins}:
+        return "a plugin"
+    return "an executor" if name in host.executors else "a preset" if name in host.presets else None
 
 
 @cache

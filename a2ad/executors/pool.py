@@ -1,10 +1,15 @@
-"""Live agent sessions: one per (inbound, context), opened when first needed, kept, and closed when idle."""
+"""Live agent sessions: one per (inbound, context), opened when first needed, kept, and closed when idle; and those that
+are a task's own.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
 
 import structlog
 
@@ -37,10 +42,18 @@ class LiveSession:
     task_id: str | None = None
     depth: int = 0
     last_active: float = field(default=0.0)  # by the loop's clock
+    #: it is its task's alone, and ends with it
+    fresh: bool = False
 
     @property
     def busy(self) -> bool:
         return self.task_id is not None
+
+    @property
+    def conversation(self) -> str:
+        """What its calls of remote agents are one conversation by."""
+        record = self.record
+        return record.session_id if self.fresh else f"{record.inbound_id}\0{record.context_id}"
 
 
 class SessionPool:
@@ -55,10 +68,12 @@ class SessionPool:
         self._host = host
         self._idle_seconds = idle_seconds
         self._sessions: dict[tuple[str, str], LiveSession] = {}
+        #: those of one task each, by session id
+        self._fresh: dict[str, LiveSession] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
     def __iter__(self) -> Iterator[LiveSession]:
-        return iter(self._sessions.values())
+        return chain(self._sessions.values(), self._fresh.values())
 
     def get(self, inbound_id: str, context_id: str) -> LiveSession | None:
         return self._sessions.get((inbound_id, context_id))
@@ -95,24 +110,40 @@ class SessionPool:
             self._sweeper = asyncio.create_task(self._sweep())
         return live
 
+    @asynccontextmanager
+    async def fresh(self, request: TaskRequest, record: ContextRecord, workdir: Path) -> AsyncIterator[LiveSession]:
+        """A session of the request's task alone, resumed where the record has a state; it is closed after the block."""
+        live = await self._open_for(request, record, lambda: workdir)
+        live.fresh = True
+        live.task_id = request.task_id
+        live.depth = depth_of(request.message)
+        self._fresh[record.session_id] = live
+        try:
+            yield live
+        finally:
+            del self._fresh[record.session_id]
+            await self._close(live)
+
     async def _open(self, request: TaskRequest) -> LiveSession:
         preset = request.preset
-        agent = self._host.agent(preset)
         record = await self.store.context(request.inbound_id, request.context_id)
         if record is None or record.preset != preset.id:
             now = now_ms()
             record = ContextRecord(request.inbound_id, request.context_id, new_id(), preset.id, now, now)
-        session = await agent.open(
+        return await self._open_for(request, record, request._workdir)  # noqa: SLF001 - made when it is asked for
+
+    async def _open_for(self, request: TaskRequest, record: ContextRecord, workdir: Callable[[], Path]) -> LiveSession:
+        session = await self._host.agent(request.preset).open(
             AgentContext(
                 session_id=record.session_id,
                 context_id=request.context_id,
                 inbound_id=request.inbound_id,
                 tools=self.tools(record.session_id),
                 resume=record.state,
-                _workdir=request._workdir,  # noqa: SLF001 - made only when it is asked for
+                _workdir=workdir,
             )
         )
-        return LiveSession(record, preset.agent, session, last_active=asyncio.get_running_loop().time())
+        return LiveSession(record, request.preset.agent, session, last_active=asyncio.get_running_loop().time())
 
     async def turn_ended(self, live: LiveSession) -> None:
         """Count the turn, and keep what a later process needs to go on with the conversation."""
@@ -134,6 +165,9 @@ class SessionPool:
         key = (live.record.inbound_id, live.record.context_id)
         if self._sessions.get(key) is live:
             del self._sessions[key]
+        await self._close(live)
+
+    async def _close(self, live: LiveSession) -> None:
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await live.session.close()
@@ -147,7 +181,7 @@ class SessionPool:
     async def close(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await asyncio.gather(*(self.drop(live) for live in list(self._sessions.values())))
+        await asyncio.gather(*(self.drop(live) for live in list(self)))
         for agent in self._host.made_agents():
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
-from a2ad.agent import AgentEvent, NeedsAuth, NeedsInput, TextDelta, ToolCall, ToolResult, TurnEnd
+from a2ad.agent import AgentEvent, AgentSession, NeedsAuth, NeedsInput, TextDelta, ToolCall, ToolResult, TurnEnd
 from a2ad.executor import Artifact, Event, Executor, Status, TaskFailed, TaskRejected, TaskRequest
-from a2ad.executors.pool import LiveSession, SessionPool
+from a2ad.executors.pool import SessionPool
 from a2ad.model import TERMINAL, TaskState
+
+#: the tool calls of a task, by id: each the whole of what is known of it
+Calls: TypeAlias = dict[str, dict[str, Any]]
 
 #: how a turn may end other than well, and what the task says then
 _REFUSED = "The agent refused"
@@ -28,7 +31,7 @@ class SessionExecutor(Executor):
         live = await self.pool.acquire(request)
         ending: list[Event] = []
         try:
-            async with aclosing(_turn(live, request, ending)) as events:
+            async with aclosing(take_turn(live.session, request, ending, {})) as events:
                 async for event in events:
                     yield event
             # before the task has ended: who sees its end may count on the conversation
@@ -53,10 +56,14 @@ class SessionExecutor(Executor):
         await self.pool.close()
 
 
-async def _turn(live: LiveSession, request: TaskRequest, ending: list[Event]) -> AsyncGenerator[Event, None]:
-    """What the turn yields while it goes on; `ending` gets what is to be yielded once it is over."""
-    events = live.session.prompt(request.message["parts"], request.attachments)
-    async with _closed_after(events), aclosing(_project(live, request, events, ending)) as projected:
+async def take_turn(
+    session: AgentSession, request: TaskRequest, ending: list[Event], calls: Calls
+) -> AsyncGenerator[Event, None]:
+    """What the turn yields while it goes on; `ending` gets what is to be yielded once it is over, `calls` what becomes
+    of the tool calls.
+    """
+    events = session.prompt(request.message["parts"], request.attachments)
+    async with _closed_after(events), aclosing(_project(session, request, events, ending, calls)) as projected:
         async for artifact_or_status in projected:
             yield artifact_or_status
 
@@ -72,9 +79,8 @@ async def _closed_after(events: AsyncIterator[AgentEvent]) -> AsyncIterator[None
 
 
 async def _project(
-    live: LiveSession, request: TaskRequest, events: AsyncIterator[AgentEvent], ending: list[Event]
+    session: AgentSession, request: TaskRequest, events: AsyncIterator[AgentEvent], ending: list[Event], calls: Calls
 ) -> AsyncGenerator[Event, None]:
-    calls: dict[str, dict[str, Any]] = {}
     said = False
     async for event in events:
         if isinstance(event, TextDelta):
@@ -85,10 +91,10 @@ async def _project(
             yield _tool_artifact(calls, event)
         elif isinstance(event, NeedsInput):
             message = await request.ask(event.question, options=event.options)
-            await live.session.answer(message["parts"])
+            await session.answer(message["parts"])
         elif isinstance(event, NeedsAuth):
             message = await request.ask(event.what, state=TaskState.AUTH_REQUIRED)
-            await live.session.answer(message["parts"])
+            await session.answer(message["parts"])
         elif isinstance(event, TurnEnd):
             ending += _ending(event)
             break
@@ -101,7 +107,7 @@ async def _project(
         yield Artifact(parts=[], append=True, last_chunk=True)
 
 
-def _tool_artifact(calls: dict[str, dict[str, Any]], event: ToolCall | ToolResult) -> Artifact:
+def _tool_artifact(calls: Calls, event: ToolCall | ToolResult) -> Artifact:
     """The whole of what is known of the call, so that a repetition is harmless."""
     call = calls.setdefault(event.id, {"name": "", "arguments": None, "status": "working", "result": None})
     if isinstance(event, ToolCall):

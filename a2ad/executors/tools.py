@@ -35,8 +35,7 @@ class SessionTools:
         live = self._pool.by_session(session_id)
         if live is None:
             raise ToolError("this conversation has ended")
-        record = live.record
-        return Caller(f"session\0{record.inbound_id}\0{record.context_id}", f"inbound:{record.inbound_id}", live.depth)
+        return Caller(f"session\0{live.conversation}", f"inbound:{live.record.inbound_id}", live.depth)
 
     def _lend(self, session_id: str) -> AbstractAsyncContextManager[None]:
         live = self._pool.by_session(session_id)

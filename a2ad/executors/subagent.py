@@ -1,0 +1,150 @@
+"""The executor of delegated work: each task has a session of its own, which ends with it (reference 4).
+
+What the session says becomes artifacts as in a conversation (`session`); at the end an artifact `steps` lists the tool
+calls. What a later run of an interrupted task needs is kept beside its working directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from a2ad.engine.workdirs import task_dir
+from a2ad.executor import (
+    Artifact,
+    AuthRequired,
+    Event,
+    Executor,
+    InputRequired,
+    Status,
+    TaskFailed,
+    TaskRejected,
+    TaskRequest,
+    Text,
+)
+from a2ad.executors.pool import LiveSession, SessionPool
+from a2ad.executors.session import Calls, take_turn
+from a2ad.model import INTERRUPTED, new_id, now_ms
+from a2ad.store import ContextRecord
+
+_LOST = "The agent of this task has ended and cannot go on with it: send a new task"
+
+
+@dataclass(slots=True)
+class _Kept:
+    """`state` is the session's, `in_turn` says that it waited for an answer in the middle of a turn."""
+
+    session_id: str
+    state: Any = None
+    in_turn: bool = False
+    calls: Calls = field(default_factory=dict)
+
+
+class SubagentExecutor(Executor):
+    """`most` sessions at the same time, those that wait for an answer among them."""
+
+    def __init__(self, pool: SessionPool, *, state_dir: Path, most: int) -> None:
+        self._pool = pool
+        self._state_dir = state_dir
+        self._most = most
+        self._working = 0
+
+    async def execute(self, request: TaskRequest) -> AsyncIterator[Event]:
+        if self._working >= self._most:
+            raise TaskRejected(f"{self._most} sub-agents are at work or wait for an answer: it takes no more now")
+        self._working += 1
+        try:
+            async with aclosing(self._work(request)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self._working -= 1
+
+    async def _work(self, request: TaskRequest) -> AsyncGenerator[Event, None]:
+        folder = task_dir(self._state_dir, request.inbound_id, request.task_id)
+        kept = await asyncio.to_thread(_read, folder) if request.resumed else _Kept(new_id())
+        if kept is None or (kept.in_turn and kept.state is None):
+            raise TaskFailed(_LOST)
+        now = now_ms()
+        record = ContextRecord(
+            request.inbound_id, request.context_id, kept.session_id, request.preset.id, now, now, state=kept.state
+        )
+        async with (
+            self._pool.fresh(request, record, folder / "work") as live,
+            aclosing(_with_steps(live, request, _Keeper(folder, live, kept))) as events,
+        ):
+            async for event in events:
+                yield event
+
+
+class _Keeper:
+    """Keeps, whenever a task is interrupted, what a later run needs to go on with it."""
+
+    def __init__(self, folder: Path, live: LiveSession, kept: _Kept) -> None:
+        self._folder = folder
+        self._live = live
+        self._kept = kept
+        self.calls = kept.calls
+
+    async def keep(self, *, in_turn: bool) -> None:
+        kept = replace(self._kept, state=self._live.session.state(), in_turn=in_turn)
+        await asyncio.to_thread(_write, self._folder, kept)
+
+    def asking(self, request: TaskRequest) -> TaskRequest:
+        """The request, whose `ask` keeps it first."""
+
+        async def ask(question: Text, **how: Any) -> dict[str, Any]:
+            await self.keep(in_turn=True)
+            return await request.ask(question, **how)
+
+        return replace(request, _ask=ask)
+
+
+async def _with_steps(live: LiveSession, request: TaskRequest, keeper: _Keeper) -> AsyncGenerator[Event, None]:
+    interrupted = False
+    ending: list[Event] = []
+    try:
+        async with aclosing(take_turn(live.session, keeper.asking(request), ending, keeper.calls)) as events:
+            async for event in events:
+                if isinstance(event, Status) and event.state in INTERRUPTED:
+                    await keeper.keep(in_turn=False)
+                    interrupted = True
+                yield event
+    except asyncio.CancelledError:
+        await live.session.cancel()
+        raise
+    except (InputRequired, AuthRequired):
+        await keeper.keep(in_turn=False)
+        raise
+    except Exception:
+        yield _steps(keeper.calls)
+        raise
+    if not interrupted:
+        yield _steps(keeper.calls)
+    for event in ending:
+        yield event
+
+
+def _steps(calls: Calls) -> Artifact:
+    steps = [{"id": call_id, **call} for call_id, call in calls.items()]
+    return Artifact(parts=[{"data": {"steps": steps}}], artifact_id="steps")
+
+
+def _read(folder: Path) -> _Kept | None:
+    try:
+        return _Kept(**orjson.loads((folder / "session.json").read_bytes()))
+    except FileNotFoundError:
+        return None
+
+
+def _write(folder: Path, kept: _Kept) -> None:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = folder / "session.json.new"
+    new.write_bytes(orjson.dumps(asdict(kept)))
+    new.replace(folder / "session.json")
