@@ -4,5 +4,6 @@ pytest has the fixtures `a2ad_daemon` and `a2ad_launch` wherever a2ad is install
 """
 
 from a2ad.testing.daemon import DaemonProcess, message, text_of
+from a2ad.testing.doctor import doctor
 
-__all__ = ["DaemonProcess", "message", "text_of"]
+__all__ = ["DaemonProcess", "doctor", "message", "text_of"]

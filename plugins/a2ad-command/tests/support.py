@@ -1,7 +1,5 @@
 """Daemons whose agents are small programs, and what is left of a process."""
 
-import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -10,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from a2ad.testing import DaemonProcess
-from a2ad.testing.toml import presets_toml
 
 #: a bound that only a hang reaches, in seconds
 PATIENCE = 60.0
@@ -80,16 +77,3 @@ def told_pids(folder: Path, count: int) -> list[int]:
 
 def gone(pids: list[int]) -> bool:
     return not any(map(alive, pids))
-
-
-def doctor(folder: Path, preset: Mapping[str, Any]) -> dict[str, str]:
-    """What `a2ad doctor` says of each thing that it looks at; empty where all is well."""
-    config = folder / "doctor.toml"
-    config.write_text(presets_toml([preset]))
-    done = subprocess.run(
-        [sys.executable, "-m", "a2ad", "doctor", "--json", "--config", str(config)],
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    return {row["subject"]: row["message"] for row in json.loads(done.stdout)}

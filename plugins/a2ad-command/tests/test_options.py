@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import doctor
 
-from a2ad.testing import DaemonProcess
+from a2ad.testing import DaemonProcess, doctor
 
 WRONG: list[Any] = [
     ({}, "option 'command' is missing"),
@@ -60,4 +59,5 @@ def test_all_wrong_options_are_named_at_once_and_no_value_is(tmp_path: Path) -> 
     ],
 )
 def test_doctor_says_whether_the_program_is_there(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    assert doctor(tmp_path, {"id": "mine", "agent": "command", "options": options})["preset mine (command)"] == message
+    presets = [{"id": "mine", "agent": "command", "options": options}]
+    assert doctor(tmp_path, presets)["preset mine (command)"] == message

@@ -1,0 +1,27 @@
+"""`a2ad doctor`, run as a command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from a2ad.testing.toml import presets_toml
+
+#: a bound that only a hang reaches, in seconds
+PATIENCE = 120.0
+
+
+def doctor(folder: Path, presets: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What `a2ad doctor` says of each thing that it looks at, such as `preset mine (command)`; empty where it is well.
+
+    `presets` are tables with the keys of `[[presets]]`; they are written into `folder`.
+    """
+    config = folder / "doctor.toml"
+    config.write_text(presets_toml(presets))
+    command = [sys.executable, "-m", "a2ad", "doctor", "--json", "--config", str(config)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, timeout=PATIENCE, check=False)
+    return {row["subject"]: row["message"] for row in json.loads(done.stdout)}
