@@ -16,6 +16,7 @@ from a2ad.agent import (
     ToolResult,
     TurnEnd,
 )
+from a2ad.credentials import read_secret
 from a2ad.executor import (
     Artifact,
     Attachment,
@@ -66,4 +67,5 @@ __all__ = [
     "TurnEnd",
     "__version__",
     "hookimpl",
+    "read_secret",
 ]

@@ -38,7 +38,7 @@ def load_plugins(config: Config, *, log: Any = None) -> tuple[PluginHost, Sessio
     """The plugin host with everything loaded, the built-in plugin first; and the sessions of its executor."""
     host = PluginHost(config, log=log)
     pool = SessionPool(host=host, idle_seconds=config.limits.idle_session_seconds)
-    host.load([("a2ad", Builtins(SessionExecutor(pool)))])
+    host.load([("a2ad", Builtins(SessionExecutor(pool, config.state_dir)))])
     return host, pool
 
 

@@ -221,6 +221,9 @@ class _Session:
         self._context_id = context_id
         self._closed = closed
 
+    def state(self) -> None:
+        return None
+
     async def close(self) -> None:
         await asyncio.sleep(0)
         self._closed.append(self._context_id)
@@ -239,7 +242,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> tuple[Callable[[str], Any], lis
         return None
 
     agent = SimpleNamespace(open=opened)
-    host = SimpleNamespace(agents={"x": SimpleNamespace(value=lambda _: agent)})
+    host = SimpleNamespace(agent=lambda _: agent)
     of_all = pool.SessionPool(host=host, idle_seconds=100)  # type: ignore[arg-type]
     of_all.store = SimpleNamespace(context=no_record)  # type: ignore[assignment]
     of_all.tools = lambda _: None  # type: ignore[assignment,return-value]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from a2ad.agent import AgentContext, AgentSession, Tools
+from a2ad.agent import Agent, AgentContext, AgentSession, Tools
+from a2ad.errors import StoreUnavailable
 from a2ad.executor import TaskRejected, TaskRequest
 from a2ad.model import depth_of, new_id, now_ms
 from a2ad.plugins import PluginHost
@@ -18,8 +19,9 @@ from a2ad.store import ContextRecord, Store
 MAX_SESSIONS = 1000
 #: how often idle sessions are looked for, in seconds, at least
 SWEEP_SECONDS = 30.0
-#: how long a session may take to close, in seconds
-CLOSE_SECONDS = 5.0
+#: how long a session or an agent may take to close, in seconds; and a session while the daemon stops, for the agents
+#: come after it, in the time that an executor has to close
+CLOSE_SECONDS, STOP_SECONDS = 5.0, 1.0
 
 log = structlog.get_logger()
 
@@ -51,7 +53,7 @@ class SessionPool:
     tools: Callable[[str], Tools]
 
     def __init__(self, *, host: PluginHost, idle_seconds: float) -> None:
-        self._host = host
+        self.host = host
         self._idle_seconds = idle_seconds
         self._sessions: dict[tuple[str, str], LiveSession] = {}
         self._sweeper: asyncio.Task[None] | None = None
@@ -96,7 +98,7 @@ class SessionPool:
 
     async def _open(self, request: TaskRequest) -> LiveSession:
         preset = request.preset
-        agent = self._host.agent(preset)
+        agent = self.host.agent(preset)
         record = await self.store.context(request.inbound_id, request.context_id)
         if record is None or record.preset != preset.id:
             now = now_ms()
@@ -111,7 +113,15 @@ class SessionPool:
                 _workdir=request._workdir,  # noqa: SLF001 - made only when it is asked for
             )
         )
-        return LiveSession(record, preset.agent, session, last_active=asyncio.get_running_loop().time())
+        live = LiveSession(record, preset.agent, session, last_active=asyncio.get_running_loop().time())
+        try:
+            await self._keep_state(live)  # a turn that the daemon's end cuts off has to find its session again
+        except StoreUnavailable:
+            log.warning("session.not_kept", context_id=record.context_id)
+        except BaseException:
+            await self.drop(live)
+            raise
+        return live
 
     async def turn_ended(self, live: LiveSession) -> None:
         """Count the turn, and keep what a later process needs to go on with the conversation."""
@@ -119,18 +129,24 @@ class SessionPool:
         record.turns += 1
         record.last_active_at = now_ms()
         live.last_active = asyncio.get_running_loop().time()
+        await self._keep_state(live)
+
+    async def _keep_state(self, live: LiveSession) -> None:
         state = live.session.state()
         if state is not None:
-            record.state = state
-            await self.store.save_context(record)
+            live.record.state = state
+            await self.store.save_context(live.record)
 
     async def drop(self, live: LiveSession) -> None:
         """Close the handle; the conversation goes on with the next task of the context."""
+        await self._drop(live, CLOSE_SECONDS)
+
+    async def _drop(self, live: LiveSession, seconds: float) -> None:
         key = (live.record.inbound_id, live.record.context_id)
         if self._sessions.get(key) is live:
             del self._sessions[key]
         try:
-            async with asyncio.timeout(CLOSE_SECONDS):
+            async with asyncio.timeout(seconds):
                 await live.session.close()
         except Exception:
             log.warning("session.close_failed", context_id=live.record.context_id, exc_info=True)
@@ -142,13 +158,10 @@ class SessionPool:
     async def close(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await asyncio.gather(*(self.drop(live) for live in list(self._sessions.values())))
-        for agent in self._host.made_agents():
-            try:
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await agent.close()
-            except Exception:
-                log.warning("agent.close_failed", agent=type(agent).__name__, exc_info=True)
+        try:
+            await asyncio.gather(*(self._drop(live, STOP_SECONDS) for live in list(self._sessions.values())))
+        finally:  # agents have processes to end: whatever the sessions do
+            await asyncio.gather(*(_close(agent) for agent in self.host.made_agents()))
 
     async def _make_room(self) -> None:
         while len(self._sessions) > MAX_SESSIONS:
@@ -164,3 +177,11 @@ class SessionPool:
             for live in list(self._sessions.values()):
                 if not live.busy and loop.time() - live.last_active > self._idle_seconds:
                     await self.drop(live)
+
+
+async def _close(agent: Agent) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await agent.close()
+    except Exception:
+        log.warning("agent.close_failed", agent=type(agent).__name__, exc_info=True)

@@ -7,27 +7,34 @@ Text becomes appended chunks of the artifact `result`, closed with `lastChunk`; 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
-from a2ad.agent import AgentEvent, NeedsAuth, NeedsInput, TextDelta, ToolCall, ToolResult, TurnEnd
-from a2ad.executor import Artifact, Event, Executor, Status, TaskFailed, TaskRejected, TaskRequest
+from a2ad.agent import AgentEvent, AgentSession, NeedsAuth, NeedsInput, TextDelta, ToolCall, ToolResult, TurnEnd
+from a2ad.executor import Artifact, Event, Executor, Preset, Status, TaskFailed, TaskRejected, TaskRequest
 from a2ad.executors.pool import LiveSession, SessionPool
-from a2ad.model import TaskState
+from a2ad.executors.prompt import Prompt, prompt_again, prompt_of
+from a2ad.model import PartDict, TaskState
 
 #: how a turn may end other than well, and what the task says then
 _REFUSED = "The agent refused"
 
 
 class SessionExecutor(Executor):
-    def __init__(self, pool: SessionPool) -> None:
+    """`state_dir` is where the attachments of earlier messages are."""
+
+    def __init__(self, pool: SessionPool, state_dir: Path) -> None:
         self.pool = pool
+        self._state_dir = state_dir
 
     async def execute(self, request: TaskRequest) -> AsyncIterator[Event]:
         live = await self.pool.acquire(request)
         try:
-            async with aclosing(_turn(live, request)) as events:
+            again = request.resumed and self._resumes(request.preset)
+            prompt = await prompt_again(request, self._state_dir) if again else prompt_of(request)
+            async with aclosing(_turn(live, request, prompt)) as events:
                 async for event in events:
                     yield event
             await self.pool.turn_ended(live)
@@ -43,13 +50,22 @@ class SessionExecutor(Executor):
         finally:
             live.task_id = None
 
+    def goes_on(self, preset: Preset, *, waits: bool) -> bool:  # noqa: ARG002 - the agent waits in its turn
+        return self._resumes(preset)
+
+    def _resumes(self, preset: Preset) -> bool:
+        try:
+            return self.pool.host.agent(preset).can_resume
+        except Exception:  # noqa: BLE001 - it could not be made: the log says so, and its tasks will
+            return False
+
     async def close(self) -> None:
         await self.pool.close()
 
 
-async def _turn(live: LiveSession, request: TaskRequest) -> AsyncGenerator[Event, None]:
-    events = live.session.prompt(request.message["parts"], request.attachments)
-    async with _closed_after(events), aclosing(_project(live, request, events)) as projected:
+async def _turn(live: LiveSession, request: TaskRequest, prompt: Prompt) -> AsyncGenerator[Event, None]:
+    events = live.session.prompt(prompt.parts, prompt.attachments)
+    async with _closed_after(events), aclosing(_project(live, request, events, prompt)) as projected:
         async for artifact_or_status in projected:
             yield artifact_or_status
 
@@ -65,7 +81,7 @@ async def _closed_after(events: AsyncIterator[AgentEvent]) -> AsyncIterator[None
 
 
 async def _project(
-    live: LiveSession, request: TaskRequest, events: AsyncIterator[AgentEvent]
+    live: LiveSession, request: TaskRequest, events: AsyncIterator[AgentEvent], prompt: Prompt
 ) -> AsyncGenerator[Event, None]:
     calls: dict[str, dict[str, Any]] = {}
     said = False
@@ -77,12 +93,8 @@ async def _project(
                 said = True
         elif isinstance(event, (ToolCall, ToolResult)):
             yield _tool_artifact(calls, event)
-        elif isinstance(event, NeedsInput):
-            message = await request.ask(event.question, options=event.options)
-            await live.session.answer(message["parts"])
-        elif isinstance(event, NeedsAuth):
-            message = await request.ask(event.what, state=TaskState.AUTH_REQUIRED)
-            await live.session.answer(message["parts"])
+        elif isinstance(event, (NeedsInput, NeedsAuth)):
+            await _ask(live.session, request, event, prompt.answer_to(event))
         elif isinstance(event, TurnEnd):
             end = event
             break
@@ -92,6 +104,45 @@ async def _project(
         yield Artifact(parts=[], append=True, last_chunk=True)
     for closing in _ending(end):
         yield closing
+
+
+async def _ask(
+    session: AgentSession, request: TaskRequest, event: NeedsInput | NeedsAuth, answer: Sequence[PartDict] | None
+) -> None:
+    """Have the agent's question answered, or say that nobody has. `answer` is one that has come already."""
+    if answer is None and isinstance(event, NeedsAuth):
+        answer = (await request.ask(event.what, state=TaskState.AUTH_REQUIRED))["parts"]
+    elif answer is None and isinstance(event, NeedsInput):
+        asking = request.ask(event.question, options=event.options, deadline=event.deadline, tool=event.tool)
+        try:
+            message = await _unless(event.withdrawn, asking)
+        except TimeoutError:
+            await session.unanswered()
+            return
+        if message is None:
+            return
+        answer = message["parts"]
+    assert answer is not None
+    await session.answer(answer)
+
+
+async def _unless(
+    withdrawn: asyncio.Event | None, asking: Coroutine[Any, Any, dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The answer, or None where the question is withdrawn before there is one."""
+    if withdrawn is None:
+        return await asking
+    question, gone = asyncio.create_task(asking), asyncio.create_task(withdrawn.wait())
+    try:
+        await asyncio.wait([question, gone], return_when=asyncio.FIRST_COMPLETED)
+        if question.done():
+            return question.result()
+    finally:
+        # the run is to work on, or to end, before anything else happens
+        gone.cancel()
+        question.cancel()
+        await asyncio.wait([question])
+    return None
 
 
 def _tool_artifact(calls: dict[str, dict[str, Any]], event: ToolCall | ToolResult) -> Artifact:
