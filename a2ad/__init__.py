@@ -16,6 +16,7 @@ from a2ad.agent import (
     ToolResult,
     TurnEnd,
 )
+from a2ad.credentials import read_secret
 from a2ad.executor import (
     Artifact,
     Attachment,
@@ -68,4 +69,5 @@ __all__ = [
     "__version__",
     "hookimpl",
     "prompt_text",
+    "read_secret",
 ]

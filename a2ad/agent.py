@@ -6,13 +6,14 @@ session executor alone turns what a session says into artifacts and statuses.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from a2ad.executor import Artifact, Attachment, Status, Text
+from a2ad.executor import Artifact, Attachment, Status, TaskFailed, Text
 from a2ad.model import PartDict
 
 
@@ -87,10 +88,18 @@ class ToolResult:
 
 @dataclass(slots=True)
 class NeedsInput:
-    """The agent waits for an answer: the executor calls `session.answer()` with it and iterates on."""
+    """The agent waits for an answer: the executor calls `session.answer()` with it and iterates on.
+
+    `options` are `{id, name, kind}`, `tool` is `{name, arguments}` where the question is about a tool call. Past
+    `deadline` (seconds) the executor calls `session.unanswered()` instead. Where `withdrawn` is set meanwhile, the
+    agent waits no more: the executor asks no longer, and iterates on.
+    """
 
     question: Text
     options: Sequence[Mapping[str, Any]] | None = None
+    tool: Mapping[str, Any] | None = None
+    deadline: float | None = None
+    withdrawn: asyncio.Event | None = None
 
 
 @dataclass(slots=True)
@@ -122,6 +131,10 @@ class AgentSession(ABC):
         """The answer to the `NeedsInput` or `NeedsAuth` that the turn yielded last."""
         raise ToolError("this agent asks no questions")
 
+    async def unanswered(self) -> None:
+        """Nobody answered the `NeedsInput` that the turn yielded last in time. What this raises ends the turn."""
+        raise TaskFailed("Nobody answered the agent's question in time")
+
     async def cancel(self) -> None:  # noqa: B027 - an agent whose turn ends with its iterator has nothing to do
         """Stop the turn that is going on."""
 
@@ -135,6 +148,10 @@ class AgentSession(ABC):
 
 class Agent(ABC):
     """One way to reach an agent, made from a preset."""
+
+    #: a turn that the daemon's end cut off, or that waited for an answer then, is taken again: its prompt goes to the
+    #: resumed session once more, and the answer to the same question; else its task is FAILED
+    can_resume: bool = False
 
     @abstractmethod
     async def open(self, context: AgentContext) -> AgentSession:

@@ -25,7 +25,8 @@ class Builtins:
 
     @hookimpl
     def a2ad_register_executors(self, register: Callable[..., None], config: Config) -> None:
-        register("session", SessionExecutor(self._pool), summary="A conversation with the preset's agent")
+        session = SessionExecutor(self._pool, config.state_dir)
+        register("session", session, summary="A conversation with the preset's agent")
         # those that work, and as many that wait for an answer
         subagent = SubagentExecutor(self._pool, state_dir=config.state_dir, most=2 * config.limits.runs)
         register("subagent", subagent, summary="A session of the preset's agent for each task, and its steps")

@@ -56,7 +56,13 @@ class Attachment:
 
 class Ask(Protocol):
     async def __call__(
-        self, question: Text, *, state: TaskState, options: Sequence[Mapping[str, Any]] | None, deadline: float | None
+        self,
+        question: Text,
+        *,
+        state: TaskState,
+        options: Sequence[Mapping[str, Any]] | None,
+        deadline: float | None,
+        tool: Mapping[str, Any] | None,
     ) -> dict[str, Any]: ...
 
 
@@ -105,15 +111,17 @@ class TaskRequest:
         state: TaskState = TaskState.INPUT_REQUIRED,
         options: Sequence[Mapping[str, Any]] | None = None,
         deadline: float | None = None,
+        tool: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Interrupt the task with a question, wait for the next message to it, and return that message.
 
         `options` are `{id, name, kind}`; `deadline` is in seconds, and past it `TimeoutError` is raised and the task
-        runs on. Not available in a plain (threaded) generator: raise `InputRequired` there.
+        runs on; `tool` is `{name, arguments}` where the question is about a tool call. Not available in a plain
+        (threaded) generator: raise `InputRequired` there.
         """
         if self._ask is None:
             raise RuntimeError("ask() is not available here: raise InputRequired instead")
-        return await self._ask(question, state=state, options=options, deadline=deadline)
+        return await self._ask(question, state=state, options=options, deadline=deadline, tool=tool)
 
 
 def prompt_text(parts: Sequence[PartDict]) -> str:
@@ -210,6 +218,12 @@ class Executor(ABC):
         `TaskFailed`, `TaskRejected`, `InputRequired` and `AuthRequired` say another outcome; any other exception is
         FAILED with its text. On cancel `asyncio.CancelledError` is thrown in.
         """
+
+    def goes_on(self, preset: Preset, *, waits: bool) -> bool:  # noqa: ARG002 - for those whose agents differ
+        """Whether a task of the preset, whose run the daemon's end cut off, goes on: one that `waits` for an answer
+        with that, another by itself; both with `resumed=True`. Else it is FAILED.
+        """
+        return waits or self.can_resume
 
     async def close(self) -> None:  # noqa: B027 - nothing to do is the usual case
         """Called once at shutdown."""

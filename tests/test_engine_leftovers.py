@@ -221,6 +221,9 @@ class _Session:
         self._context_id = context_id
         self._closed = closed
 
+    def state(self) -> None:
+        return None
+
     async def close(self) -> None:
         await asyncio.sleep(0)
         self._closed.append(self._context_id)

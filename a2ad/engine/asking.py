@@ -45,7 +45,13 @@ class Asking:
         return self._answer is not None
 
     async def ask(
-        self, question: Text, *, state: TaskState, options: Sequence[Mapping[str, Any]] | None, deadline: float | None
+        self,
+        question: Text,
+        *,
+        state: TaskState,
+        options: Sequence[Mapping[str, Any]] | None,
+        deadline: float | None,
+        tool: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
         """Interrupt the task, and wait for the next message to it; `TimeoutError` past the deadline (seconds)."""
         run, task = self._run, self._run.task
@@ -58,7 +64,7 @@ class Asking:
             raise ValueError("a question makes a task INPUT_REQUIRED or AUTH_REQUIRED")
         if deadline is not None and not deadline > 0:
             raise ValueError("a deadline is a number of seconds above 0")
-        parts = _question_parts(question, options, deadline)
+        parts = question_parts(question, options, deadline, tool)
         loop = asyncio.get_running_loop()
         answer = self._answer = loop.create_future()
         self.since = loop.time()
@@ -177,8 +183,11 @@ class Asking:
             task.continuing = False
 
 
-def _question_parts(
-    question: Text, options: Sequence[Mapping[str, Any]] | None, deadline: float | None
+def question_parts(
+    question: Text,
+    options: Sequence[Mapping[str, Any]] | None,
+    deadline: float | None,
+    tool: Mapping[str, Any] | None,
 ) -> list[dict[str, Any]]:
     """The question as text, and what belongs to it as a data part."""
     parts: list[dict[str, Any]] = [{"text": question}] if isinstance(question, str) else list(question)
@@ -187,5 +196,7 @@ def _question_parts(
         data: dict[str, Any] = {"question": text, "options": [dict(option) for option in options]}
         if deadline is not None:
             data["deadline"] = deadline
+        if tool is not None:
+            data["tool"] = dict(tool)
         parts.append({"data": data})
     return parts

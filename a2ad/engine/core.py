@@ -36,6 +36,7 @@ STOP_POLL = 0.02
 #: how long the start waits for the store to take what it settles, in seconds
 SETTLE_SECONDS = 10.0
 STOPPED = "The daemon stopped while the task ran"
+STOPPED_WAITING = "The daemon stopped while the task waited for an answer"
 
 log = structlog.get_logger()
 
@@ -94,9 +95,10 @@ class Engine:
         """Settle what an earlier process left behind: nothing stays WORKING without a run."""
         self._upkeep.start()
         settling = []
-        for row in await self.store.unfinished():
+        for row in [*await self.store.unfinished(), *await self._starter.lost_questions(directory)]:
             target = directory.target(row.inbound_id)
-            text = STOPPED if target is not None else "The task's inbound is not there any more"
+            stopped = STOPPED_WAITING if row.state.interrupted else STOPPED
+            text = stopped if target is not None else "The task's inbound is not there any more"
             task = None
             try:
                 task = await self.load(row.id, hidden=True)
@@ -140,9 +142,7 @@ class Engine:
 
     def _halt_at_stop(self, task: LiveTask) -> asyncio.Task[None]:
         assert task.run is not None
-        if task.run.asking.active or task.run.executor.can_resume:
-            return self.halt(task, None)
-        return self.halt(task, TaskState.FAILED, STOPPED)
+        return self.let_go(task, STOPPED_WAITING if task.run.asking.active else STOPPED)
 
     def _tell_stopping(self, task: LiveTask) -> None:
         task.audience.fail(Stopping())
@@ -326,6 +326,12 @@ class Engine:
         if task.canceling is None:
             task.canceling = asyncio.create_task(self._do_halt(task, state, text))
         return task.canceling
+
+    def let_go(self, task: LiveTask, text: str) -> asyncio.Task[None]:
+        """End its run: the task stays as it is recorded where it can go on without that run, else it is FAILED."""
+        assert task.run is not None
+        goes_on = task.run.executor.goes_on(task.run.preset, waits=task.run.asking.active)
+        return self.halt(task, None) if goes_on else self.halt(task, TaskState.FAILED, text)
 
     async def _do_halt(self, task: LiveTask, state: TaskState | None, text: str | None) -> None:
         try:

@@ -19,7 +19,7 @@ from a2ad.engine.lending import Lending
 from a2ad.engine.task import RETRY_FIRST, LiveTask
 from a2ad.engine.threads import ThreadedGenerator
 from a2ad.errors import StoreRefused, StoreUnavailable, error_text
-from a2ad.executor import Artifact, Executor, Reply, Status, TaskFailed, TaskOutcome, TaskRequest, Text
+from a2ad.executor import Artifact, Executor, Preset, Reply, Status, TaskFailed, TaskOutcome, TaskRequest, Text
 from a2ad.model import TaskState
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Run:
     """`start` it once; `stop` it from outside. Who stops it says what becomes of the task."""
 
     __slots__ = ("__weakref__", "_engine", "_inside", "asking", "deadline", "executor", "generator", "lending",
-                 "stopping", "task", "work")  # fmt: skip
+                 "preset", "stopping", "task", "work")  # fmt: skip
 
     def __init__(self, engine: Engine, task: LiveTask, executor: Executor) -> None:
         self.task = task
@@ -57,12 +57,14 @@ class Run:
         self.generator: Any = None
         self._engine = engine
         self._inside = False
-        #: the asyncio task, once it has started
+        #: the asyncio task, and what it works for, once it has started
         self.work: asyncio.Task[None]
+        self.preset: Preset
 
     def start(self, request: TaskRequest, *, begin: bool) -> None:
         """`begin`: it is not recorded yet that the task runs, and has to be first."""
         loop = asyncio.get_running_loop()
+        self.preset = request.preset
         self.deadline = loop.time() + self._engine.limits.run_seconds
         self.work = loop.create_task(self._live(request, begin=begin))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,9 +17,13 @@ from a2ad.engine.workdirs import context_dir
 from a2ad.executor import Attachment, Preset, Skill, TaskRequest, prompt_text
 from a2ad.hookspecs import Decision
 from a2ad.model import TaskState
+from a2ad.store import TaskQuery, TaskRow
 
 if TYPE_CHECKING:
-    from a2ad.engine.core import Engine
+    from a2ad.engine.core import Directory, Engine
+
+#: tasks that are read at a time at the start
+WAITING_PAGE = 500
 
 
 class Target(Protocol):
@@ -136,9 +141,33 @@ class Starter:
     def runs_again(self, task: LiveTask, target: Target) -> bool:
         """Whether a task that the last process left unfinished may run: no run had its message, or it can resume."""
         registered = self._engine.host.executors.get(task.row.executor)
-        if registered is None or task.row.skill not in target.skills or not task.history:
+        if registered is None or task.row.skill not in target.skills or not task.history or task.state.interrupted:
             return False
-        return task.row.queued or task.state is TaskState.SUBMITTED or registered.value.can_resume
+        new = task.row.queued or task.state is TaskState.SUBMITTED
+        return new or registered.value.goes_on(target.preset, waits=False)
+
+    async def lost_questions(self, directory: Directory) -> list[TaskRow]:
+        """Tasks that wait for an answer which their executor could not take any more."""
+        lost = []
+        for (inbound_id, state), number in (await self._engine.store.counts()).items():
+            target = directory.target(inbound_id)
+            if number and state.interrupted and target is not None:
+                lost += [row for row in await self._waiting(inbound_id, state) if not self._takes(row, target)]
+        return lost
+
+    async def _waiting(self, inbound_id: str, state: TaskState) -> list[TaskRow]:
+        query = TaskQuery(inbound_id, state=state, limit=WAITING_PAGE, history="none")
+        rows: list[TaskRow] = []
+        while True:
+            page = await self._engine.store.tasks(query)
+            rows += [stored.row for stored in page.tasks]
+            if not page.more:
+                return rows
+            query = replace(query, cursor=(rows[-1].updated_at, rows[-1].id))
+
+    def _takes(self, row: TaskRow, target: Target) -> bool:
+        registered = self._engine.host.executors.get(row.executor)
+        return registered is None or registered.value.goes_on(target.preset, waits=True)
 
     def recover(self, task: LiveTask, target: Target) -> None:
         """Let it run: it keeps its place in the order of arrival. Raises where its message cannot be read."""

@@ -59,4 +59,4 @@ class Upkeep:
         surplus = len(asking) - engine.limits.asking
         for number, (since, task) in enumerate(asking):
             if number < surplus or now - since > engine.limits.ask_seconds:
-                engine.halt(task, None)
+                engine.let_go(task, "Nobody answered in time")

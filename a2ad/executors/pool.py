@@ -13,7 +13,7 @@ from pathlib import Path
 
 import structlog
 
-from a2ad.agent import AgentContext, AgentSession, Tools
+from a2ad.agent import Agent, AgentContext, AgentSession, Tools
 from a2ad.errors import StoreRefused, StoreUnavailable
 from a2ad.executor import TaskRejected, TaskRequest
 from a2ad.model import depth_of, new_id, now_ms
@@ -24,8 +24,9 @@ from a2ad.store import ContextRecord, Store
 MAX_SESSIONS = 1000
 #: how often idle sessions are looked for, in seconds, at least
 SWEEP_SECONDS = 30.0
-#: how long a session may take to close, in seconds
-CLOSE_SECONDS = 5.0
+#: how long a session or an agent may take to close, in seconds; and a session while the daemon stops, for the agents
+#: come after it, in the time that an executor has to close
+CLOSE_SECONDS, STOP_SECONDS = 5.0, 1.0
 
 log = structlog.get_logger()
 
@@ -65,7 +66,7 @@ class SessionPool:
     tools: Callable[[str], Tools]
 
     def __init__(self, *, host: PluginHost, idle_seconds: float) -> None:
-        self._host = host
+        self.host = host
         self._idle_seconds = idle_seconds
         self._sessions: dict[tuple[str, str], LiveSession] = {}
         #: those of one task each, by session id
@@ -122,7 +123,7 @@ class SessionPool:
             yield live
         finally:
             del self._fresh[record.session_id]
-            await self._close(live)
+            await self._close(live, CLOSE_SECONDS)
 
     async def _open(self, request: TaskRequest) -> LiveSession:
         preset = request.preset
@@ -130,10 +131,16 @@ class SessionPool:
         if record is None or record.preset != preset.id:
             now = now_ms()
             record = ContextRecord(request.inbound_id, request.context_id, new_id(), preset.id, now, now)
-        return await self._open_for(request, record, request._workdir)  # noqa: SLF001 - made when it is asked for
+        live = await self._open_for(request, record, request._workdir)  # noqa: SLF001 - made when it is asked for
+        try:
+            await self._keep_state(live)  # a turn that the daemon's end cuts off has to find its session again
+        except BaseException:
+            await self.drop(live)
+            raise
+        return live
 
     async def _open_for(self, request: TaskRequest, record: ContextRecord, workdir: Callable[[], Path]) -> LiveSession:
-        session = await self._host.agent(request.preset).open(
+        session = await self.host.agent(request.preset).open(
             AgentContext(
                 session_id=record.session_id,
                 context_id=request.context_id,
@@ -151,25 +158,31 @@ class SessionPool:
         record.turns += 1
         record.last_active_at = now_ms()
         live.last_active = asyncio.get_running_loop().time()
+        await self._keep_state(live)
+
+    async def _keep_state(self, live: LiveSession) -> None:
         state = live.session.state()
         if state is not None:
-            record.state = state
+            live.record.state = state
             try:
-                await self.store.save_context(record)
+                await self.store.save_context(live.record)
             except (StoreUnavailable, StoreRefused) as error:
                 # what the turn came to is worth more; the next one is kept with it
-                log.warning("session.state_not_kept", context_id=record.context_id, error=str(error))
+                log.warning("session.state_not_kept", context_id=live.record.context_id, error=str(error))
 
     async def drop(self, live: LiveSession) -> None:
         """Close the handle; the conversation goes on with the next task of the context."""
+        await self._drop(live, CLOSE_SECONDS)
+
+    async def _drop(self, live: LiveSession, seconds: float) -> None:
         key = (live.record.inbound_id, live.record.context_id)
         if self._sessions.get(key) is live:
             del self._sessions[key]
-        await self._close(live)
+        await self._close(live, seconds)
 
-    async def _close(self, live: LiveSession) -> None:
+    async def _close(self, live: LiveSession, seconds: float) -> None:
         try:
-            async with asyncio.timeout(CLOSE_SECONDS):
+            async with asyncio.timeout(seconds):
                 await live.session.close()
         except Exception:
             log.warning("session.close_failed", context_id=live.record.context_id, exc_info=True)
@@ -181,13 +194,10 @@ class SessionPool:
     async def close(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await asyncio.gather(*(self.drop(live) for live in list(self)))
-        for agent in self._host.made_agents():
-            try:
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await agent.close()
-            except Exception:
-                log.warning("agent.close_failed", agent=type(agent).__name__, exc_info=True)
+        try:
+            await asyncio.gather(*(self._drop(live, STOP_SECONDS) for live in list(self)))
+        finally:  # agents have processes to end: whatever the sessions do
+            await asyncio.gather(*(_close_agent(agent) for agent in self.host.made_agents()))
 
     async def _make_room(self) -> None:
         while len(self._sessions) > MAX_SESSIONS:
@@ -203,3 +213,11 @@ class SessionPool:
             for live in list(self._sessions.values()):
                 if not live.busy and loop.time() - live.last_active > self._idle_seconds:
                     await self.drop(live)
+
+
+async def _close_agent(agent: Agent) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await agent.close()
+    except Exception:
+        log.warning("agent.close_failed", agent=type(agent).__name__, exc_info=True)

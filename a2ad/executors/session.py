@@ -7,14 +7,16 @@ Text becomes appended chunks of the artifact `result`, closed with `lastChunk`; 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from a2ad.agent import AgentEvent, AgentSession, NeedsAuth, NeedsInput, TextDelta, ToolCall, ToolResult, TurnEnd
-from a2ad.executor import Artifact, Event, Executor, Status, TaskFailed, TaskRejected, TaskRequest
+from a2ad.executor import Artifact, Event, Executor, Preset, Status, TaskFailed, TaskRejected, TaskRequest
 from a2ad.executors.pool import SessionPool
-from a2ad.model import TERMINAL, TaskState
+from a2ad.executors.prompt import Prompt, prompt_again, prompt_of
+from a2ad.model import TERMINAL, PartDict, TaskState
 
 #: the tool calls of a task, by id: each the whole of what is known of it
 Calls: TypeAlias = dict[str, dict[str, Any]]
@@ -24,14 +26,19 @@ _REFUSED = "The agent refused"
 
 
 class SessionExecutor(Executor):
-    def __init__(self, pool: SessionPool) -> None:
+    """`state_dir` is where the attachments of earlier messages are."""
+
+    def __init__(self, pool: SessionPool, state_dir: Path) -> None:
         self.pool = pool
+        self._state_dir = state_dir
 
     async def execute(self, request: TaskRequest) -> AsyncIterator[Event]:
         live = await self.pool.acquire(request)
         ending: list[Event] = []
         try:
-            async with aclosing(take_turn(live.session, request, ending, {})) as events:
+            again = request.resumed and self._resumes(request.preset)
+            prompt = await prompt_again(request, self._state_dir) if again else prompt_of(request)
+            async with aclosing(take_turn(live.session, request, prompt, ending, {})) as events:
                 async for event in events:
                     yield event
             # before the task has ended: who sees its end may count on the conversation
@@ -52,18 +59,27 @@ class SessionExecutor(Executor):
         finally:
             live.task_id = None
 
+    def goes_on(self, preset: Preset, *, waits: bool) -> bool:  # noqa: ARG002 - the agent waits in its turn
+        return self._resumes(preset)
+
+    def _resumes(self, preset: Preset) -> bool:
+        try:
+            return self.pool.host.agent(preset).can_resume
+        except Exception:  # noqa: BLE001 - it could not be made: the log says so, and its tasks will
+            return False
+
     async def close(self) -> None:
         await self.pool.close()
 
 
 async def take_turn(
-    session: AgentSession, request: TaskRequest, ending: list[Event], calls: Calls
+    session: AgentSession, request: TaskRequest, prompt: Prompt, ending: list[Event], calls: Calls
 ) -> AsyncGenerator[Event, None]:
     """What the turn yields while it goes on; `ending` gets what is to be yielded once it is over, `calls` what becomes
     of the tool calls.
     """
-    events = session.prompt(request.message["parts"], request.attachments)
-    async with _closed_after(events), aclosing(_project(session, request, events, ending, calls)) as projected:
+    events = session.prompt(prompt.parts, prompt.attachments)
+    async with _closed_after(events), aclosing(_project(session, request, prompt, events, ending, calls)) as projected:
         async for artifact_or_status in projected:
             yield artifact_or_status
 
@@ -79,7 +95,12 @@ async def _closed_after(events: AsyncIterator[AgentEvent]) -> AsyncIterator[None
 
 
 async def _project(
-    session: AgentSession, request: TaskRequest, events: AsyncIterator[AgentEvent], ending: list[Event], calls: Calls
+    session: AgentSession,
+    request: TaskRequest,
+    prompt: Prompt,
+    events: AsyncIterator[AgentEvent],
+    ending: list[Event],
+    calls: Calls,
 ) -> AsyncGenerator[Event, None]:
     said = False
     async for event in events:
@@ -89,12 +110,8 @@ async def _project(
                 said = True
         elif isinstance(event, (ToolCall, ToolResult)):
             yield _tool_artifact(calls, event)
-        elif isinstance(event, NeedsInput):
-            message = await request.ask(event.question, options=event.options)
-            await session.answer(message["parts"])
-        elif isinstance(event, NeedsAuth):
-            message = await request.ask(event.what, state=TaskState.AUTH_REQUIRED)
-            await session.answer(message["parts"])
+        elif isinstance(event, (NeedsInput, NeedsAuth)):
+            await _ask(session, request, event, prompt.answer_to(event))
         elif isinstance(event, TurnEnd):
             ending += _ending(event)
             break
@@ -105,6 +122,45 @@ async def _project(
             yield event
     if said:
         yield Artifact(parts=[], append=True, last_chunk=True)
+
+
+async def _ask(
+    session: AgentSession, request: TaskRequest, event: NeedsInput | NeedsAuth, answer: Sequence[PartDict] | None
+) -> None:
+    """Have the agent's question answered, or say that nobody has. `answer` is one that has come already."""
+    if answer is None and isinstance(event, NeedsAuth):
+        answer = (await request.ask(event.what, state=TaskState.AUTH_REQUIRED))["parts"]
+    elif answer is None and isinstance(event, NeedsInput):
+        asking = request.ask(event.question, options=event.options, deadline=event.deadline, tool=event.tool)
+        try:
+            message = await _unless(event.withdrawn, asking)
+        except TimeoutError:
+            await session.unanswered()
+            return
+        if message is None:
+            return
+        answer = message["parts"]
+    assert answer is not None
+    await session.answer(answer)
+
+
+async def _unless(
+    withdrawn: asyncio.Event | None, asking: Coroutine[Any, Any, dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The answer, or None where the question is withdrawn before there is one."""
+    if withdrawn is None:
+        return await asking
+    question, gone = asyncio.create_task(asking), asyncio.create_task(withdrawn.wait())
+    try:
+        await asyncio.wait([question, gone], return_when=asyncio.FIRST_COMPLETED)
+        if question.done():
+            return question.result()
+    finally:
+        # the run is to work on, or to end, before anything else happens
+        gone.cancel()
+        question.cancel()
+        await asyncio.wait([question])
+    return None
 
 
 def _tool_artifact(calls: Calls, event: ToolCall | ToolResult) -> Artifact:

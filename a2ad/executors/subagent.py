@@ -29,6 +29,7 @@ from a2ad.executor import (
     Text,
 )
 from a2ad.executors.pool import LiveSession, SessionPool
+from a2ad.executors.prompt import prompt_of
 from a2ad.executors.session import Calls, take_turn
 from a2ad.model import INTERRUPTED, new_id, now_ms
 from a2ad.store import ContextRecord
@@ -110,7 +111,9 @@ async def _with_steps(live: LiveSession, request: TaskRequest, keeper: _Keeper) 
     interrupted = False
     ending: list[Event] = []
     try:
-        async with aclosing(take_turn(live.session, keeper.asking(request), ending, keeper.calls)) as events:
+        async with aclosing(
+            take_turn(live.session, keeper.asking(request), prompt_of(request), ending, keeper.calls)
+        ) as events:
             async for event in events:
                 if isinstance(event, Status) and event.state in INTERRUPTED:
                     await keeper.keep(in_turn=False)

@@ -23,7 +23,8 @@ class SessionTools:
         self._control_url = control_url
 
     def __call__(self, session_id: str) -> ToolBox:
-        arguments = ["-m", "a2ad", "mcp", "--url", self._control_url, "--session", session_id]
+        # -P: what lies in the directory where the agent starts it must not be taken for a module of Python's
+        arguments = ["-P", "-m", "a2ad", "mcp", "--url", self._control_url, "--session", session_id]
         return ToolBox(
             self._outbounds,
             lambda: self._caller(session_id),

@@ -1,0 +1,66 @@
+"""What a turn begins with; also one that the daemon's end cut off, and that is taken again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from a2ad.agent import NeedsAuth, NeedsInput
+from a2ad.engine.asking import question_parts
+from a2ad.engine.attachments import kept_attachments
+from a2ad.executor import Attachment, TaskRequest
+from a2ad.model import PartDict
+
+
+@dataclass(slots=True)
+class Prompt:
+    """`question` is what the task waited with when its turn was cut off, `answer` what it was told and has not used."""
+
+    parts: Sequence[PartDict]
+    attachments: Sequence[Attachment]
+    question: Sequence[PartDict] = ()
+    answer: Sequence[PartDict] | None = None
+
+    def answer_to(self, event: NeedsInput | NeedsAuth) -> Sequence[PartDict] | None:
+        """The answer that has come already, once, and to the very question that it was given to."""
+        answer, self.answer = self.answer, None
+        if answer is None:
+            return None
+        if isinstance(event, NeedsInput):
+            asked = question_parts(event.question, event.options, None, event.tool)
+        else:
+            asked = question_parts(event.what, None, None, None)
+        return answer if _essence(asked) == _essence(self.question) else None
+
+
+def prompt_of(request: TaskRequest) -> Prompt:
+    return Prompt(request.message["parts"], request.attachments)
+
+
+async def prompt_again(request: TaskRequest, state_dir: Path) -> Prompt:
+    """The task's first message, and the answer that came last. Raises `StoreUnavailable` where attachments are gone."""
+    history = request.history
+    first, last = history[0], history[-1]
+    prompt = Prompt(first["parts"], await kept_attachments(first, state_dir))
+    if len(history) > 1 and last["role"] == "ROLE_USER":
+        prompt.question = next((m["parts"] for m in reversed(history) if m["role"] == "ROLE_AGENT"), ())
+        prompt.answer = last["parts"]
+    return prompt
+
+
+def _essence(parts: Sequence[PartDict]) -> list[Any]:
+    """What a question says, however it is written down."""
+    essence: list[Any] = []
+    for part in parts:
+        if "text" in part:
+            essence.append(part["text"])
+        elif "data" in part:
+            data = orjson.loads(orjson.dumps(part["data"]))
+            essence.append({**data, "deadline": None} if isinstance(data, dict) else data)
+        else:
+            essence.append(object())  # like no other
+    return essence
