@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from a2ad.engine.questions import chosen
 from a2ad.executor import Text
 from a2ad.model import TaskState
 
@@ -53,18 +54,29 @@ class Asking:
         deadline: float | None,
         tool: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
-        """Interrupt the task, and wait for the next message to it; `TimeoutError` past the deadline (seconds)."""
+        """Interrupt the task, and wait for the next message to it; `TimeoutError` past the deadline (seconds).
+
+        Where there are options, what names none of them is no answer: the same question is asked again.
+        """
+        if deadline is not None and not deadline > 0:
+            raise ValueError("a deadline is a number of seconds above 0")
+        loop = asyncio.get_running_loop()
+        left, until = deadline, None if deadline is None else loop.time() + deadline
+        while True:
+            message = await self._ask_once(question_parts(question, options, left, tool), TaskState(state), until)
+            if not options or chosen(message["parts"], options) is not None:
+                return message
+            if until is not None and (left := until - loop.time()) <= 0:
+                raise TimeoutError("nobody answered in time")
+
+    async def _ask_once(self, parts: Sequence[dict[str, Any]], state: TaskState, until: float | None) -> dict[str, Any]:
         run, task = self._run, self._run.task
         if run.stopping or task.run is not run or task.finishing or task.state.terminal:
             raise RuntimeError("the task does not run any more")
         if self.active:
             raise RuntimeError("the task is asking already")
-        state = TaskState(state)
         if not state.interrupted:
             raise ValueError("a question makes a task INPUT_REQUIRED or AUTH_REQUIRED")
-        if deadline is not None and not deadline > 0:
-            raise ValueError("a deadline is a number of seconds above 0")
-        parts = question_parts(question, options, deadline, tool)
         loop = asyncio.get_running_loop()
         answer = self._answer = loop.create_future()
         self.since = loop.time()
@@ -72,7 +84,7 @@ class Asking:
             try:
                 await task.settle(state, parts)
                 self._leave_line()
-                if await self._answered(answer, None if deadline is None else self.since + deadline):
+                if await self._answered(answer, until):
                     message: dict[str, Any] = answer.result()
                     return message
             except asyncio.CancelledError:
@@ -195,7 +207,7 @@ def question_parts(
         text = "\n".join(part["text"] for part in parts if "text" in part)
         data: dict[str, Any] = {"question": text, "options": [dict(option) for option in options]}
         if deadline is not None:
-            data["deadline"] = deadline
+            data["deadline"] = round(deadline, 1)
         if tool is not None:
             data["tool"] = dict(tool)
         parts.append({"data": data})

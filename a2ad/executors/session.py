@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from a2ad.agent import AgentEvent, AgentSession, NeedsAuth, NeedsInput, TextDelta, ToolCall, ToolResult, TurnEnd
+from a2ad.engine.questions import chosen
 from a2ad.executor import Artifact, Event, Executor, Preset, Status, TaskFailed, TaskRejected, TaskRequest
 from a2ad.executors.pool import SessionPool
 from a2ad.executors.prompt import Prompt, prompt_again, prompt_of
@@ -128,6 +129,8 @@ async def _ask(
     session: AgentSession, request: TaskRequest, event: NeedsInput | NeedsAuth, answer: Sequence[PartDict] | None
 ) -> None:
     """Have the agent's question answered, or say that nobody has. `answer` is one that has come already."""
+    if answer is not None and isinstance(event, NeedsInput) and event.options and chosen(answer, event.options) is None:
+        answer = None  # it names none of the options: then it is none
     if answer is None and isinstance(event, NeedsAuth):
         answer = (await request.ask(event.what, state=TaskState.AUTH_REQUIRED))["parts"]
     elif answer is None and isinstance(event, NeedsInput):

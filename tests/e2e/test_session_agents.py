@@ -54,7 +54,7 @@ class Session(AgentSession):
         yield TurnEnd()
 
     async def answer(self, parts):
-        self.answered.put_nowait(parts[0]["text"])
+        self.answered.put_nowait(parts[0].get("text", ""))
 
     def state(self):
         return {"turns": self.turns}
@@ -114,9 +114,11 @@ def test_tool_calls_are_artifacts_with_one_data_part_each(daemon: DaemonProcess,
     assert [update["lastChunk"] for update in text] == [False, False, True]
 
 
-@pytest.mark.parametrize(("word", "state", "said"), [("ask", "INPUT", "you said "), ("auth", "AUTH", "key ")])
+@pytest.mark.parametrize(
+    ("word", "state", "answer", "said"), [("ask", "INPUT", "A", "you said "), ("auth", "AUTH", "blue", "key ")]
+)
 def test_an_agent_that_needs_something_waits_for_the_next_message(
-    daemon: DaemonProcess, inbound: str, word: str, state: str, said: str
+    daemon: DaemonProcess, inbound: str, word: str, state: str, answer: str, said: str
 ) -> None:
     task = daemon.send(inbound, word)
     assert task["status"]["state"] == f"TASK_STATE_{state}_REQUIRED"
@@ -125,9 +127,23 @@ def test_an_agent_that_needs_something_waits_for_the_next_message(
     assert other["status"]["state"] == "TASK_STATE_REJECTED"
     assert task["id"] in other["status"]["message"]["parts"][0]["text"]
 
-    done = daemon.send(inbound, "blue", taskId=task["id"])
+    done = daemon.send(inbound, answer, taskId=task["id"])
     assert done["status"]["state"] == "TASK_STATE_COMPLETED"
-    assert _text(done) == f"{said}blueturn 1"
+    assert _text(done) == f"{said}{answer}turn 1"
+
+
+def test_an_answer_that_names_none_of_the_options_has_them_repeated(daemon: DaemonProcess, inbound: str) -> None:
+    task = daemon.send(inbound, "ask")
+    question = task["status"]["message"]["parts"]
+
+    for wrong in ("blue", "B"):
+        again = daemon.send(inbound, wrong, taskId=task["id"])
+        assert again["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        assert again["status"]["message"]["parts"] == question
+
+    parts = [{"data": {"option": "a"}}, {"text": "as you like"}]
+    done = daemon.send(inbound, "", taskId=task["id"], parts=parts)
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
 def test_one_session_serves_a_context_and_counts_its_turns(daemon: DaemonProcess, inbound: str) -> None:
