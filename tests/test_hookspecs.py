@@ -56,6 +56,7 @@ def recorder():
     return SimpleNamespace(**hooks), called
 
 
+@pytest.mark.usefixtures("foreign_plugins_only")
 async def test_the_host_calls_every_hook_with_the_arguments_of_its_specification(recorder, tmp_path):
     plugin, called = recorder
     host = PluginHost(load(environ={"HOME": str(tmp_path)}).config)

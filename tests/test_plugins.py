@@ -15,6 +15,8 @@ from a2ad.config import load
 from a2ad.errors import ConfigError
 from a2ad.plugins import PluginHost, PluginInfo
 
+pytestmark = pytest.mark.usefixtures("foreign_plugins_only")
+
 DECISION = Decision("in", "task", "context", "chat", {"parts": []}, "", "127.0.0.1", "operator")
 
 HEADER = "import asyncio\nfrom a2ad import Artifact, Deny, Executor, hookimpl\n"

@@ -1,0 +1,31 @@
+"""Becomes the agent's program: `launch.py PARENT PROGRAM ARGUMENTS…`, run by its path, with the standard library alone.
+
+Before that it asks the kernel to end it together with the daemon. The request belongs to this process and outlives the
+exec; a function that runs between fork and exec in the daemon, which has threads, would not be safe.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    parent, program = int(sys.argv[1]), sys.argv[2]
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)  # it was gone before the request was made
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # not all loops close what is the daemon's own
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)  # Python ignores them, and what is ignored stays so
+    try:
+        os.execv(program, sys.argv[2:])  # noqa: S606 - the command is the operator's
+    except OSError as error:
+        os.write(2, f"{program}: {error.strerror}\n".encode())
+        os._exit(126)
+
+
+main()

@@ -1,0 +1,118 @@
+"""The lines of an agent's stdin and stdout as messages, strictly: what is no message ends the conversation.
+
+ACP: an agent must not write anything else to its stdout. A line that is no message may be what is left of one, and
+somebody would wait for that one for ever. Only before its first message a program may say other things: a banner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import reprlib
+from typing import Any
+
+#: the longest line, in bytes: an image of 10 MB takes 14 in JSON
+LINE_BYTES = 50 << 20
+#: lines before the first message that are no messages
+BANNER_LINES = 1000
+#: what is read before others have a turn, in bytes
+TURN_BYTES = 1 << 16
+
+_shown = reprlib.Repr()
+_shown.maxstring = 100
+
+
+class Messages:
+    """A transport for `acp.connection.Connection`. `over` is set once nothing comes any more, `fault` says what line
+    was to blame, if one was. `banner` is the first line that came instead of a first message.
+    """
+
+    def __init__(self, stdout: asyncio.StreamReader, stdin: asyncio.StreamWriter) -> None:
+        self.over = asyncio.Event()
+        self.fault: str | None = None
+        self.banner: str | None = None
+        self._stdout = stdout
+        self._stdin = stdin
+        self._begun = False
+        self._skipped = 0
+        self._read = 0
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Raises `ConnectionError`, but for an answer: nobody waits for that any more."""
+        data = json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n"
+        try:
+            self._stdin.write(data)
+            await self._stdin.drain()
+        except (OSError, RuntimeError):
+            if "method" in message:
+                raise ConnectionError("the agent takes no messages any more") from None
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next message; None at the end."""
+        while not self.over.is_set():
+            line = await self._line()
+            if line is None:
+                break
+            if not line.strip():
+                continue
+            message = _message(line)
+            if message is not None:
+                self._begun = True
+                return message
+            self._skip(_shown.repr(line.decode(errors="replace").strip()))
+        self.over.set()
+        return None
+
+    async def close(self) -> None:
+        self.over.set()
+
+    def _skip(self, line: str) -> None:
+        self._skipped += 1
+        self.banner = self.banner or line
+        if self._begun or self._skipped > BANNER_LINES:
+            self._blame(f"wrote a line that is no message: {line}")
+
+    async def _line(self) -> bytes | None:
+        try:
+            line = await self._stdout.readuntil(b"\n")
+        except asyncio.IncompleteReadError:
+            return None  # half a message is as good as none
+        except asyncio.LimitOverrunError:
+            self._blame(f"wrote a line of more than {LINE_BYTES} bytes")
+            return None
+        except OSError:
+            return None
+        self._read += len(line)
+        if self._read > TURN_BYTES:
+            self._read = 0
+            await asyncio.sleep(0)
+        return line
+
+    def _blame(self, fault: str) -> None:
+        self.fault = fault
+        self.over.set()
+
+
+def _message(line: bytes) -> dict[str, Any] | None:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict) or not ("method" in message or "id" in message):
+        return None
+    if not isinstance(message.get("id"), int | str | None):
+        return None
+    if not isinstance(message.get("method"), str | None) or not isinstance(message.get("error"), dict | None):
+        return None
+    return _clean(message) if b"\\u" in line else message
+
+
+def _clean(value: Any) -> Any:
+    """Without lone surrogates, which JSON can escape and nothing else can take."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, list):
+        return [_clean(each) for each in value]
+    if isinstance(value, dict):
+        return {_clean(name): _clean(each) for name, each in value.items()}
+    return value

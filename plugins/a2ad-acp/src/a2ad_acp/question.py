@@ -1,0 +1,89 @@
+"""A permission that the agent asks for: put into words, and answered with one of its options or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from acp.schema import AllowedOutcome, DeniedOutcome, PermissionOption, RequestPermissionResponse
+
+from a2ad import NeedsInput
+from a2ad_acp.options import Permission
+from a2ad_acp.tools import Tool
+
+#: what the words show of the call's arguments, in characters; the data part has them whole
+SHOWN = 2000
+ALLOWING = ("allow_once", "allow_always")
+REJECTING = ("reject_once", "reject_always")
+
+
+class Question:
+    """`outcome` is what the agent is told; `settled` is set with it."""
+
+    def __init__(self, tool: Tool, options: Sequence[PermissionOption]) -> None:
+        self.settled = asyncio.Event()
+        self.outcome = RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        self._tool = tool
+        self._options = options
+
+    def needs(self, deadline: float, *, repeated: bool) -> NeedsInput:
+        """The question for whoever answers it. `repeated`: the answer before named none of the options."""
+        tool = self._tool
+        lines = ["That is none of the options."] if repeated else []
+        lines.append(f"The agent asks for permission: {tool.name}")
+        if tool.title != tool.name:
+            lines.append(tool.title)
+        if tool.input is not None:
+            arguments = json.dumps(tool.input, ensure_ascii=False)
+            lines.append(arguments if len(arguments) <= SHOWN else f"{arguments[:SHOWN]} …")
+        lines.append("Answer with one of: " + ", ".join(f"{o.name} ({o.option_id})" for o in self._options))
+        options = [{"id": o.option_id, "name": o.name, "kind": o.kind} for o in self._options]
+        about = {"name": tool.name, "arguments": tool.input}
+        return NeedsInput("\n".join(lines), options, tool=about, deadline=deadline, withdrawn=self.settled)
+
+    def decide(self, permission: Permission) -> bool:
+        """Answer it by the preset's policy. False where somebody is to be asked."""
+        if permission == "ask" and self._options:
+            return False
+        self._choose_kind(ALLOWING if permission == "allow" else REJECTING)
+        return True
+
+    def answer(self, parts: Sequence[dict[str, Any]]) -> bool:
+        """Choose the option that the parts name, by id or by name. False where they name none."""
+        words = _words(parts)
+        named = [option for option in self._options if option.option_id.casefold() in words]
+        named += [option for option in self._options if option.name.casefold() in words]
+        if named:
+            self._settle(named[0])
+        return bool(named)
+
+    def expire(self) -> None:
+        """Nobody has answered: reject it once, or else cancel it."""
+        self._choose_kind(REJECTING[:1])
+
+    def cancel(self) -> None:
+        self._settle(None)
+
+    def _choose_kind(self, kinds: Sequence[str]) -> None:
+        wanted = sorted((o for o in self._options if o.kind in kinds), key=lambda option: kinds.index(option.kind))
+        self._settle(wanted[0] if wanted else None)
+
+    def _settle(self, option: PermissionOption | None) -> None:
+        if self.settled.is_set():
+            return
+        if option is not None:
+            self.outcome = RequestPermissionResponse(
+                outcome=AllowedOutcome(outcome="selected", option_id=option.option_id)
+            )
+        self.settled.set()
+
+
+def _words(parts: Sequence[dict[str, Any]]) -> list[str]:
+    """What an answer may mean: a text, or a data part as `{"option": …}` or `"…"`."""
+    found: list[Any] = []
+    for part in parts:
+        data = part.get("data")
+        found += [part.get("text"), data.get("option", data.get("optionId")) if isinstance(data, dict) else data]
+    return [word.strip().casefold() for word in found if isinstance(word, str)]

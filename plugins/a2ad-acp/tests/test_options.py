@@ -1,0 +1,95 @@
+"""The options of a preset: what is wrong with them is a start-up error that names preset and option."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import a2ad
+import a2ad_acp
+from a2ad import Preset, PresetError
+from a2ad_acp.options import read_options
+from a2ad_acp.plugin import make_agent
+
+
+def preset(**options):
+    return Preset("p", "P", "", "acp", options, ())
+
+
+def test_a_command_is_all_that_is_needed():
+    options = read_options(preset(command=["agent", "--acp"]))
+    assert (options.command, options.env, options.cwd, options.permission) == (("agent", "--acp"), {}, None, "ask")
+    assert (options.permission_seconds, options.start_seconds) == (3600, 60)
+    assert (options.resumes, options.tools, options.mode) == (False, True, None)
+
+
+@pytest.mark.parametrize(("value", "resumes"), [("fail", False), ("again", True)])
+def test_the_agent_says_whether_its_turns_are_taken_again(value, resumes):
+    assert make_agent(preset(command=["agent"], after_restart=value)).can_resume is resumes
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({}, "option 'command' is missing: a list of strings that are not empty: a program and its arguments"),
+        ({"command": "agent"}, "option 'command' must be a list of strings"),
+        ({"command": []}, "option 'command' must be a list of strings"),
+        ({"command": ["agent", 1]}, "option 'command' must be a list of strings"),
+        ({"env": {"A": 1}}, "option 'env' must be a table of names and strings"),
+        ({"env": {"A=B": "x"}}, "option 'env' must be a table of names and strings"),
+        ({"env": []}, "option 'env' must be a table of names and strings"),
+        ({"cwd": "here"}, "option 'cwd' must be an absolute path, not 'here'"),
+        ({"permission": "yes"}, 'option \'permission\' must be "ask", "allow" or "deny", not \'yes\''),
+        ({"permission": ["ask"]}, 'option \'permission\' must be "ask", "allow" or "deny", not [\'ask\']'),
+        ({"permission_seconds": 0}, "option 'permission_seconds' must be a number of seconds above 0, not 0"),
+        ({"permission_seconds": True}, "option 'permission_seconds' must be a number of seconds above 0, not True"),
+        ({"start_seconds": "60"}, "option 'start_seconds' must be a number of seconds above 0, not '60'"),
+        ({"start_seconds": float("nan")}, "option 'start_seconds' must be a number of seconds above 0, not nan"),
+        ({"after_restart": "resume"}, "option 'after_restart' must be \"fail\" or \"again\", not 'resume'"),
+        ({"tools": 1}, "option 'tools' must be true or false, not 1"),
+        ({"mode": ""}, "option 'mode' must be the id of one of the agent's modes, not ''"),
+        (
+            {"permissions": "ask"},
+            "unknown option 'permissions'; known: command, env, cwd, permission, permission_seconds, after_",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_was_expected(options, problem):
+    command = {} if options == {} else {"command": ["agent"]}
+    with pytest.raises(PresetError) as raised:
+        make_agent(preset(**{**command, **options}))
+    assert str(raised.value).startswith(problem)
+
+
+def test_all_that_is_wrong_is_told_at_once_and_no_value_of_the_environment():
+    with pytest.raises(PresetError) as raised:
+        make_agent(preset(command=["agent"], env={"KEY": 5, "OTHER": "s3cr3t"}, tools="no", colour="red"))
+    text = str(raised.value)
+    assert all(name in text for name in ("'env'", "'tools'", "'colour'"))
+    assert "s3cr3t" not in text
+
+
+def test_a_daemon_whose_preset_is_wrong_does_not_start(tmp_path):
+    config = tmp_path / "a2ad.toml"
+    config.write_text('[[presets]]\nid = "mine"\nagent = "acp"\noptions = {command = ["x"], permision = "ask"}\n')
+    command = [sys.executable, "-m", "a2ad", "serve", "--listen", "127.0.0.1:0", "--config", str(config)]
+    command += ["--state-dir", str(tmp_path / "state")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "preset 'mine': unknown option 'permision'" in done.stderr
+
+
+def test_the_library_is_not_loaded_before_it_is_needed():
+    script = "import sys, a2ad_acp.plugin; print([name for name in ('acp', 'pydantic') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_plugin_uses_only_what_a2ad_exports():
+    for module in Path(a2ad_acp.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "a2ad":
+                assert node.module == "a2ad", module
+                assert {name.name for name in node.names} <= set(a2ad.__all__), module
