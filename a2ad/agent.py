@@ -128,7 +128,9 @@ class AgentSession(ABC):
         """Take a turn: an async iterator that ends with `TurnEnd`."""
 
     async def answer(self, parts: Sequence[PartDict]) -> None:
-        """The answer to the `NeedsInput` or `NeedsAuth` that the turn yielded last."""
+        """The answer to the `NeedsInput` or `NeedsAuth` that the turn yielded last: where it had options, one text part
+        with the id of the one that was chosen.
+        """
         raise ToolError("this agent asks no questions")
 
     async def unanswered(self) -> None:

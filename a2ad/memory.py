@@ -1,6 +1,6 @@
-"""What the process gives back to the system: glibc's allocator, told how to treat large pieces of memory.
+"""The process's memory: what goes back to the system, and how often Python's collector looks for cycles.
 
-Left alone, it raises its own bound for what is large with the first such pieces, and keeps them: 1,000 MB after 100
+Left alone, glibc raises its own bound for what is large with the first such pieces, and keeps them: 1,000 MB after 100
 bodies of 10 MB that had gone. With a low bound every buffer of a large message is mapped anew, page by page: a third
 of what a message of 1 MB costs. So buffers up to `LARGE` are reused, and what is free for a while goes back.
 """
@@ -52,7 +52,9 @@ async def keep_low() -> None:
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
         libc.mallinfo2.restype = _Info
+        given_back = 0  # what has gone back counts as free all the same
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if libc.mallinfo2().fordblks > FREE:
+            if libc.mallinfo2().fordblks > given_back + FREE:
                 await asyncio.to_thread(libc.malloc_trim, 0)
+            given_back = libc.mallinfo2().fordblks

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -196,6 +197,29 @@ def test_an_artifact_that_is_replaced_keeps_its_place_when_it_is_read_again() ->
 
     assert [artifact["artifactId"] for artifact in whole(artifacts)] == ["a", "b"]
     assert whole(Artifacts.from_segments(written.segments)) == whole(artifacts)
+
+
+def test_what_replaced_another_is_appended_to_once_it_is_read_again() -> None:
+    literal = [
+        Segment(0, 0, "a", replace=True, head=None, parts=b'[{"text":"old"}]'),
+        Segment(1, 0, "a", replace=True, head=None, parts=b'[{"text":"new"}]'),
+    ]
+    artifacts = Artifacts.from_segments(literal)
+    artifacts.apply(Artifact([{"text": " tail"}], artifact_id="a", append=True), ROW, frame=False)
+    literal += artifacts.take_pending()
+
+    assert whole(Artifacts.from_segments(literal)) == [{"artifactId": "a", "parts": [{"text": "new tail"}]}]
+
+
+def test_an_id_may_be_any_string_an_enum_s_member_too() -> None:
+    class Name(StrEnum):
+        RESULT = "result"
+
+    artifacts = Artifacts()
+    for number, text in enumerate(("one", " two", " three")):
+        artifacts.apply(Artifact([{"text": text}], artifact_id=Name.RESULT, append=number > 0), ROW, frame=False)
+
+    assert whole(artifacts) == [{"artifactId": "result", "parts": [{"text": "one two three"}]}]
 
 
 def test_each_artifact_has_an_append_flag_of_its_own() -> None:

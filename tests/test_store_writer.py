@@ -22,7 +22,7 @@ def step(task: TaskRow, number: int, size: int) -> Change:
     after = task.copy()
     after.updated_at = number
     part = orjson.dumps([{"text": f"{number}:{'x' * size}"}])
-    return Change(after, WORKING, segments=[Segment(number, number, str(number), True, None, part)])
+    return Change(after, WORKING, segments=[Segment(number, number, str(number), False, None, part)])
 
 
 @pytest.mark.parametrize("synchronous", ["normal", "full"])

@@ -79,14 +79,21 @@ class Parts:
         return b"".join((b"[", b",".join(pieces), b"]"))
 
 
+class _Unwritten:
+    """What of an artifact waits to be written: what came `since` then, in place of what is stored or behind it."""
+
+    __slots__ = ("head_changed", "replaces", "since")
+
+    def __init__(self, since: Mark, *, replaces: bool) -> None:
+        self.since = since
+        self.replaces = replaces
+        self.head_changed = False
+
+
 class _Held:
-    """One artifact as it is now. `begin` is what its updates begin with; one that is replaced keeps its place.
+    """One artifact as it is now. `begin` is what its updates begin with; one that is replaced keeps its place."""
 
-    `unwritten` says since when something of it waits to be written, and whether that is all of it (`whole`) and
-    changes its head (`changed`).
-    """
-
-    __slots__ = ("begin", "changed", "head", "id", "parts", "place", "unwritten", "whole")
+    __slots__ = ("begin", "head", "id", "parts", "place", "unwritten")
 
     def __init__(self, artifact_id: str, place: int) -> None:
         self.id = artifact_id
@@ -94,14 +101,10 @@ class _Held:
         self.head: dict[str, Any] = {}
         self.parts = Parts()
         self.begin = b""
-        self.unwritten: Mark | None = None
-        self.whole = self.changed = False
+        self.unwritten: _Unwritten | None = None
 
     def clear(self) -> None:
         self.head, self.parts = {}, Parts()
-        self.whole, self.changed = True, False
-        if self.unwritten is not None:
-            self.unwritten = (0, 0)
 
     def merge(self, head: Mapping[str, Any]) -> None:
         """As the official client puts the pieces together."""
@@ -149,23 +152,25 @@ class Artifacts:
         Raises `InvalidOutput`, with nothing changed.
         """
         artifact_id = artifact.artifact_id
-        held = self._held.get(artifact_id) if type(artifact_id) is str else None
+        held = self._held.get(artifact_id) if isinstance(artifact_id, str) else None
         head = _head(artifact) if held is None or _has_head(artifact) else {}
         # a last chunk may have nothing more to say, but the wire wants a part
         parts = encode_parts(artifact.parts) or [(True, b"")]
-        append = bool(artifact.append) and held is not None
+        append, replaces = bool(artifact.append) and held is not None, held is not None and not artifact.append
         if held is None:
             if len(self._held) >= MAX_ARTIFACTS:
                 raise InvalidOutput(f"a task has at most {MAX_ARTIFACTS} artifacts")
             held = self._held[artifact_id] = _Held(artifact_id, len(self._held))
-        if not append:
+        if replaces:
             held.clear()
-        if held.unwritten is None:
-            held.unwritten = held.parts.mark()
-            self._pending.append(held)
+        unwritten = held.unwritten
+        if unwritten is None or replaces:
+            if unwritten is None:
+                self._pending.append(held)
+            unwritten = held.unwritten = _Unwritten(held.parts.mark(), replaces=replaces)
         if head:
             held.merge(head)
-            held.changed = True
+            unwritten.head_changed = True
         held.parts.add(parts)
         size = 64
         for _, body in parts:
@@ -199,12 +204,12 @@ class Artifacts:
         """What has gathered, as segments to be written: one for each artifact."""
         segments, self._unwritten = self._unwritten, []
         for held in self._pending:
-            head = dumps(held.head) if held.changed else None
-            parts = held.parts.encode(held.unwritten or (0, 0))
-            segments.append(Segment(self._seq, held.place, held.id, held.whole, head, parts))
+            unwritten, held.unwritten = held.unwritten, None
+            assert unwritten is not None
+            head = dumps(held.head) if unwritten.head_changed else None
+            parts = held.parts.encode(unwritten.since)
+            segments.append(Segment(self._seq, held.place, held.id, unwritten.replaces, head, parts))
             self._seq += 1
-            held.unwritten = None
-            held.whole = held.changed = False
         self._pending = []
         self.pending_bytes = 0
         return segments

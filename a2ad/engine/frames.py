@@ -187,18 +187,21 @@ class FrameLog:
         self._stalled = False
 
     def remove(self, reader: Reader) -> None:
+        self.waiting.pop(reader, None)
         if reader in self.readers:
             self.readers.remove(reader)
             self._ahead = max((held.taken for held in self.readers), default=self.written)
             self._wake_pacer()
-            if not self.readers:
-                self._base = self.end
-                self._frames.clear()
+            self._forget_what_all_have()
 
     def wait(self, reader: Reader) -> None:
         """It has taken all that there is, and the next frame is to wake it."""
         self.waiting[reader] = None
-        if len(self.waiting) == len(self.readers):  # everybody has: nothing is kept for nobody
+        self._forget_what_all_have()
+
+    def _forget_what_all_have(self) -> None:
+        """Those that wait have taken everything: where that is all of them, nothing is kept."""
+        if len(self.waiting) == len(self.readers):
             self._base = self.end
             self._frames.clear()
 

@@ -18,19 +18,22 @@ def question_of(row: TaskRow) -> dict[str, Any]:
     for part in parts:
         data = part.get("data")
         if isinstance(data, dict) and isinstance(data.get("question"), str) and isinstance(data.get("options"), list):
-            return {name: data[name] for name in ("question", "options", "deadline", "tool") if name in data}
+            asked = {name: data[name] for name in ("question", "deadline", "tool") if name in data}
+            return {**asked, "options": [option for option in data["options"] if isinstance(option, dict)]}
     return {"question": prompt_text([part for part in parts if "text" in part])}
 
 
 def chosen(parts: Sequence[PartDict], options: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The option that an answer names, by its id or its name in a text, or as `option` in a data part."""
-    named = {name for part in parts for name in _names(part)}
-    return next((each for each in options if {_plain(each.get("id")), _plain(each.get("name"))} & named), None)
+    """The option that an answer names, by its id or else its name: in a text, or in a data part as `"…"` or
+    `{"option": "…"}`.
+    """
+    named, offered = {name for part in parts for name in _names(part)}, list(options)
+    return next((each for key in ("id", "name") for each in offered if _plain(each.get(key)) in named), None)
 
 
 def _names(part: PartDict) -> list[str]:
     data = part.get("data")
-    found = [part.get("text"), data.get("option") if isinstance(data, dict) else data]
+    found = [part.get("text"), data.get("option", data.get("optionId")) if isinstance(data, dict) else data]
     return [name for name in map(_plain, found) if name]
 
 

@@ -128,12 +128,16 @@ async def _project(
 async def _ask(
     session: AgentSession, request: TaskRequest, event: NeedsInput | NeedsAuth, answer: Sequence[PartDict] | None
 ) -> None:
-    """Have the agent's question answered, or say that nobody has. `answer` is one that has come already."""
-    if answer is not None and isinstance(event, NeedsInput) and event.options and chosen(answer, event.options) is None:
-        answer = None  # it names none of the options: then it is none
-    if answer is None and isinstance(event, NeedsAuth):
-        answer = (await request.ask(event.what, state=TaskState.AUTH_REQUIRED))["parts"]
-    elif answer is None and isinstance(event, NeedsInput):
+    """Have the agent's question answered, or say that nobody has. `answer` is one that has come already.
+
+    Of options, the agent is told the id of the one that was chosen.
+    """
+    if isinstance(event, NeedsAuth):
+        answer = answer or (await request.ask(event.what, state=TaskState.AUTH_REQUIRED))["parts"]
+        await session.answer(answer)
+        return
+    option = chosen(answer, event.options) if answer is not None and event.options else None
+    if answer is None or (event.options and option is None):
         asking = request.ask(event.question, options=event.options, deadline=event.deadline, tool=event.tool)
         try:
             message = await _unless(event.withdrawn, asking)
@@ -143,8 +147,8 @@ async def _ask(
         if message is None:
             return
         answer = message["parts"]
-    assert answer is not None
-    await session.answer(answer)
+        option = chosen(answer, event.options) if event.options else None
+    await session.answer(answer if option is None else [{"text": str(option.get("id") or option.get("name"))}])
 
 
 async def _unless(

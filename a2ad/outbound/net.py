@@ -27,6 +27,8 @@ from a2ad.outbound.text import QUOTED, line
 #: says that a daemon is calling: the control API answers nobody who sends it
 OUTBOUND_HEADER = "A2AD-Outbound"
 MAX_REDIRECTS = 5
+#: of a URL that is asked, in characters
+MAX_URL = 8000
 #: responses of 1xx before the one that counts
 MAX_INFORMATIONAL = 20
 #: how long a connection may take to be made, in seconds
@@ -39,9 +41,15 @@ REFUSAL_BYTES = 64 << 10
 Headers = Mapping[str, str]
 
 
-@lru_cache(maxsize=256)
 def origin_of(url: str) -> str:
     """Scheme, host and port, as `https://agents.example:443`. Raises `RemoteRefused` for what is no web URL."""
+    if len(url) > MAX_URL:
+        raise RemoteRefused(f"a URL of more than {MAX_URL} characters is not asked")
+    return _origin_of(url)
+
+
+@lru_cache(maxsize=256)
+def _origin_of(url: str) -> str:
     try:
         parts = urlsplit(url)
         port = parts.port if parts.port is not None else {"http": 80, "https": 443}[parts.scheme]

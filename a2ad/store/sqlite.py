@@ -34,8 +34,8 @@ from a2ad.store import (
 from a2ad.store.deletion import delete_expired, delete_inbound_tasks
 from a2ad.store.migrations import migrate
 from a2ad.store.reader import Reader
-from a2ad.store.steps import flush_counts, size_of, write_step
-from a2ad.store.writer import BUSY_SECONDS, LONG, Tally, Writer
+from a2ad.store.steps import flush_counts, size_of, takes_long, write_step
+from a2ad.store.writer import BUSY_SECONDS, Tally, Writer
 
 #: a log that is larger is given back once what has expired is gone, in bytes
 LOG_BYTES = 1 << 20
@@ -69,7 +69,9 @@ class SqliteStore:
     def write(self, change: Change) -> asyncio.Future[str | None]:
         replay = self._replay_frames
         return self._writer.submit(
-            lambda connection, tally: write_step(connection, tally, change, replay), size_of(change)
+            lambda connection, tally: write_step(connection, tally, change, replay),
+            size_of(change),
+            long=takes_long(change),
         )
 
     async def task(self, task_id: str) -> StoredTask | None:
@@ -101,13 +103,13 @@ class SqliteStore:
         return self._writer.health
 
     async def delete_tasks(self, inbound_id: str) -> None:
-        while (await self._writer.submit(partial(delete_inbound_tasks, inbound_id=inbound_id), LONG)).more:
+        while (await self._writer.submit(partial(delete_inbound_tasks, inbound_id=inbound_id), long=True)).more:
             pass
         await asyncio.to_thread(_truncate_log, self._path)
         await self._execute("DELETE FROM contexts WHERE inbound_id = ?", (inbound_id,))
 
     async def expire(self, before: int) -> Expired:
-        expired = await self._writer.submit(partial(delete_expired, before=before), LONG)
+        expired = await self._writer.submit(partial(delete_expired, before=before), long=True)
         if not expired.more and self._path.with_name(f"{self._path.name}-wal").stat().st_size > LOG_BYTES:
             await asyncio.to_thread(_truncate_log, self._path)
         return expired
@@ -153,7 +155,7 @@ class SqliteStore:
         def operation(connection: sqlite3.Connection, _tally: Tally) -> None:
             connection.execute(sql, values)
 
-        await self._writer.submit(operation)
+        await self._writer.submit(operation, sum(len(value) for value in values if isinstance(value, bytes)))
 
 
 async def open_sqlite(settings: StoreSettings) -> SqliteStore:

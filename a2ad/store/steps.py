@@ -35,13 +35,22 @@ _COUNT = "INSERT INTO task_counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET 
 
 def size_of(change: Change) -> int:
     """What a step writes, in bytes, about."""
-    key = change.key_message
-    size = len(key.body) if key is not None else 0
+    row, key = change.row, change.key_message
+    size = len(row.status) + len(row.metadata or b"") + len(row.reply or b"")
+    if key is not None:
+        size += len(key.body)
     for message in change.messages:
         size += len(message.body)
     for segment in change.segments:
-        size += len(segment.parts)
+        size += len(segment.parts) + len(segment.head or b"")
+    for event in change.events:
+        size += len(event.body)
     return size
+
+
+def takes_long(change: Change) -> bool:
+    """It replaces an artifact that is stored: nobody knows how large that one is."""
+    return any(segment.replace and segment.seq > 0 for segment in change.segments)
 
 
 def write_step(connection: sqlite3.Connection, tally: Tally, change: Change, replay_frames: int) -> str | None:

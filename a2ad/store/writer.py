@@ -25,7 +25,7 @@ T = TypeVar("T")
 #: sums that the operations of one transaction add to, and that are written once before its commit: how many more
 #: tasks there are, by inbound, caller and the state's number
 Tally: TypeAlias = dict[tuple[str, str, int], int]
-#: runs inside a transaction that it shares with others
+#: runs inside a transaction that it shares with others; once more where that fails, so it does nothing else
 Operation: TypeAlias = Callable[[sqlite3.Connection, Tally], T]
 Submitted: TypeAlias = tuple[Operation[Any], asyncio.Future[Any]]
 MAX_GROUP = 512
@@ -34,15 +34,18 @@ CLOSE_SECONDS = 3.0
 BUSY_SECONDS, BUSY_SECONDS_AWAY = 5.0, 0.5
 #: how often it is tried whether writing works again, in seconds
 PROBE_SECONDS = 1.0
-#: what the loop commits itself, at most: operations, and bytes; and the size of what may take long whatever it has
-SMALL_GROUP, SMALL_BYTES, LONG = 200, 1 << 19, 1 << 40
-#: a commit that took so long is taken for a disk that is busy: the thread does the work then, for so long (seconds)
-SLOW_SECONDS, SLOW_FOR_SECONDS = 0.03, 1.0
+#: what the loop commits itself, at most: operations, and bytes
+SMALL_GROUP, SMALL_BYTES = 200, 1 << 19
+#: a commit that takes longer than this means that the disk is busy, in seconds
+SLOW_SECONDS = 0.03
+#: how long the thread does the work then, in seconds: twice as long each time that it is still so
+SLOW_FOR_SECONDS, SLOW_FOR_MOST = 1.0, 30.0
 #: how many turns of the loop a commit waits for others to join it, at most
 TURNS = 4
-#: after so many commits of the loop, or so many bytes, there is one of the thread's, which moves the log into the file
-#: where that has so many pages (some 16 MB)
-MOST_COMMITS, MOST_BYTES, LOG_PAGES = 250, 8 << 20, 4000
+#: after so many commits of the loop, or so many bytes, there is one of the thread's, which looks after the log
+COMMITS_HERE, BYTES_HERE = 250, 8 << 20
+#: from how many pages on the thread moves the log into the file (some 16 MB)
+LOG_PAGES = 4000
 
 log = structlog.get_logger()
 
@@ -65,11 +68,13 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._gathered: list[Submitted] = []
         self._gathered_bytes = 0
+        self._gathered_long = False
         #: groups that the thread has been given and not given back; while there are any, the connection is the thread's
         self._handed = 0
         #: commits of the loop since the thread's last one, and what they wrote, in bytes
         self._commits = self._written = 0
         self._slow_until = 0.0
+        self._slow_for = SLOW_FOR_SECONDS
         self._queue: SimpleQueue[list[Submitted] | None] = SimpleQueue()
         self._closed = False
         #: whether writing works, as of the last attempt
@@ -78,9 +83,9 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="a2ad-store", daemon=True)
         self._thread.start()
 
-    def submit(self, operation: Operation[T], size: int = 0) -> asyncio.Future[T]:
+    def submit(self, operation: Operation[T], size: int = 0, *, long: bool = False) -> asyncio.Future[T]:
         """The operation's result once it is durable; `StoreUnavailable` where it could not be made so just now, and
-        `StoreRefused` where the fault is the operation's. `size`: what it writes, in bytes, or `LONG`.
+        `StoreRefused` where the fault is the operation's. `size`: what it writes, in bytes; `long`: it may take long.
         """
         future: asyncio.Future[T] = self._loop.create_future()
         if self._closed:
@@ -90,6 +95,7 @@ class Writer:
             self._loop.call_soon(self._gather, 0, TURNS)
         self._gathered.append((operation, future))
         self._gathered_bytes += size
+        self._gathered_long = self._gathered_long or long
         return future
 
     def _gather(self, known: int, turns: int) -> None:
@@ -102,15 +108,17 @@ class Writer:
 
     def _take_up(self) -> None:
         """Commit what has gathered, here or in the thread."""
-        group, self._gathered = self._gathered, []
-        size, self._gathered_bytes = self._gathered_bytes, 0
-        if group and not (self._may_commit_here(len(group), size) and self._commit_here(group)):
+        group, size, long = self._gathered, self._gathered_bytes, self._gathered_long
+        self._gathered, self._gathered_bytes, self._gathered_long = [], 0, False
+        if not group:
+            return
+        if not long and self._may_commit_here(len(group), size) and self._commit_here(group):
+            self._commits += 1
+            self._written += size
+        else:
             self._commits = self._written = 0
             self._handed += 1
             self._queue.put(group)
-        else:
-            self._commits += 1
-            self._written += size
 
     def _may_commit_here(self, count: int, size: int) -> bool:
         return (
@@ -118,8 +126,8 @@ class Writer:
             and count <= SMALL_GROUP
             and size <= SMALL_BYTES
             and not self._waits_for_disk
-            and self._commits < MOST_COMMITS
-            and self._written < MOST_BYTES
+            and self._commits < COMMITS_HERE
+            and self._written < BYTES_HERE
             and monotonic() >= self._slow_until
         )
 
@@ -130,8 +138,11 @@ class Writer:
             outcomes = self._transaction([operation for operation, _ in group])
         except Exception:  # noqa: BLE001 - it comes again in the thread
             return False
-        if (now := monotonic()) - start > SLOW_SECONDS:
-            self._slow_until = now + SLOW_FOR_SECONDS
+        if (now := monotonic()) - start <= SLOW_SECONDS:
+            self._slow_for = SLOW_FOR_SECONDS
+        else:
+            self._slow_until = now + self._slow_for
+            self._slow_for = min(2 * self._slow_for, SLOW_FOR_MOST)
         _deliver([future for _, future in group], outcomes)
         return True
 
@@ -173,7 +184,7 @@ class Writer:
         self._connection.close()
 
     def _committed(self, futures: list[asyncio.Future[Any]], outcomes: list[Any], given_back: int) -> None:
-        self._handed -= given_back
+        self._handed -= given_back  # here alone, on the loop
         _deliver(futures, outcomes)
 
     def _lend_to_loop(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +26,9 @@ class HttpServer(web.Server):
 
 
 class Connection(web.RequestHandler):
-    """`peer` is the address at its other end, `unix` for a Unix socket; `on_lost` are called when the client leaves."""
+    """`peer` is the address at its other end, `unix` for a Unix socket, empty where that is not known; `on_lost` are
+    called when the client leaves.
+    """
 
     __slots__ = ("on_lost", "peer")
 
@@ -36,7 +39,11 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         peername = transport.get_extra_info("peername")
-        self.peer = str(peername[0]) if isinstance(peername, tuple) else "unix"
+        sock = transport.get_extra_info("socket")
+        if isinstance(peername, tuple):
+            self.peer = str(peername[0])
+        else:  # of a TCP connection that was reset already, nobody knows whose it was: no neighbour's
+            self.peer = "unix" if sock is not None and sock.family == socket.AF_UNIX else ""
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)

@@ -23,6 +23,8 @@ class Asks(Executor):
             answer = await request.ask("May I?", options={OPTIONS!r}, deadline=600)
         elif request.text == "end":
             raise InputRequired("Who are you?")
+        elif request.text == "odd":
+            raise InputRequired([{{"text": "Pick"}}, {{"data": {{"question": "Pick", "options": ["a", 3, None]}}}}])
         else:
             answer = await request.ask("What is it to be?")
         yield Artifact([{{"text": answer["parts"][0]["text"]}}])
@@ -137,3 +139,9 @@ def test_an_answer_that_is_none_and_a_task_that_is_not_there_are_told(daemon: Da
     for fields in ({}, {"text": "once", "option": "once"}):
         assert "text" in daemon.act("task.answer", status=409, id=task_id, **fields)["errors"]
     assert "errors" in daemon.act("task.answer", status=409, id="no-such-task", text="yes")
+
+
+def test_options_that_are_none_stand_in_no_answer_s_way(daemon: DaemonProcess, inbound: str) -> None:
+    task_id = daemon.send(inbound, "odd")["id"]
+    assert attention(daemon)[0]["options"] == []
+    daemon.act("task.answer", id=task_id, text="whatever")

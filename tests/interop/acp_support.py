@@ -5,17 +5,21 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from a2a.client import Client
+from a2a.client import Client, ClientConfig, create_client
 from a2a.types import Task
 from google.protobuf import json_format
+from httpx import AsyncClient
 
 from tests.daemon import DaemonProcess
 from tests.interop.sdk import request
+
+pytest.importorskip("a2ad_acp", reason="plugins/a2ad-acp is not installed")
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "a2ad-tests"
 #: for one command of an installation, in seconds
@@ -55,8 +59,17 @@ def _toml(value: Any) -> str:
     return json.dumps(value)
 
 
+@asynccontextmanager
+async def talking(daemon: DaemonProcess, inbound_id: str) -> AsyncIterator[Client]:
+    """The official client, with more patience than it has of itself."""
+    async with AsyncClient(timeout=WITHIN) as http:
+        config = ClientConfig(streaming=True, httpx_client=http)
+        async with await create_client(daemon.endpoint(inbound_id), config) as client:
+            yield client
+
+
 async def say(client: Client, text: str, **more: Any) -> dict[str, Any]:
-    """The task, as JSON has it, once it has ended or waits. It is streamed: an agent takes longer than httpx waits."""
+    """The task, as JSON has it, once it has ended or waits."""
     *_, last = [event async for event in client.send_message(request(text, **more))]
     return as_dict(last.task)
 

@@ -18,11 +18,12 @@ from tests.interop.acp_support import (
     preset_config,
     say,
     state,
+    talking,
     text_of,
     until,
     venv,
 )
-from tests.interop.sdk import connect, request
+from tests.interop.sdk import request
 from tests.scripted_anthropic import ScriptedModel, scripted_model, tool_results, user_texts
 
 VERSION = "0.2.1rc2"
@@ -75,7 +76,7 @@ async def test_a_conversation_with_a_tool_a_permission_a_cancel_and_a_restart(
     echo = daemon.create_inbound(name="echo", preset="echo")
     daemon.act("outbound.create", name="helper", agentCardUrl=daemon.endpoint(echo))
 
-    async with await connect(daemon.endpoint(inbound)) as client:
+    async with talking(daemon, inbound) as client:
         # what tools there are is known once the agent has told its model
         hello = await say(client, "code-apple PLAIN")
         assert (state(hello), text_of(hello)) == ("COMPLETED", "Codes: code-apple.")
@@ -114,7 +115,7 @@ async def test_a_conversation_with_a_tool_a_permission_a_cancel_and_a_restart(
     until(lambda: group_is_gone(agent))
     again = start()
 
-    async with await connect(again.endpoint(inbound)) as client:
+    async with talking(again, inbound) as client:
         last = await say(client, "PLAIN", context_id=context)
     assert text_of(last) == "Codes: code-apple code-pear code-plum."
     assert KEY not in again.log()
@@ -127,7 +128,7 @@ async def test_a_permission_that_waits_at_a_restart_is_answered_after_it(
     daemon = start(after_restart="again", tools=False)
     inbound = daemon.create_inbound(name="harness", preset="acp")
     marker = tmp_path / "allowed"
-    async with await connect(daemon.endpoint(inbound)) as client:
+    async with talking(daemon, inbound) as client:
         asked = await say(client, f"code-apple {outside(f'touch {marker}')}")
     assert state(asked) == "INPUT_REQUIRED"
     (agent,) = children(daemon)
@@ -135,7 +136,7 @@ async def test_a_permission_that_waits_at_a_restart_is_answered_after_it(
     until(lambda: group_is_gone(agent))
 
     again = start(after_restart="again", tools=False)
-    async with await connect(again.endpoint(inbound)) as client:
+    async with talking(again, inbound) as client:
         allowed = await say(client, "allow-once", task_id=asked["id"])
     assert (state(allowed), text_of(allowed)) == ("COMPLETED", "Let me see. Codes: code-apple.")
     assert marker.exists()
@@ -145,7 +146,7 @@ async def test_a_permission_that_waits_at_a_restart_is_answered_after_it(
 async def test_a_failure_of_the_model_is_that_of_the_task_alone(start: Callable[..., DaemonProcess]) -> None:
     daemon = start(tools=False)
     inbound = daemon.create_inbound(name="harness", preset="acp")
-    async with await connect(daemon.endpoint(inbound)) as client:
+    async with talking(daemon, inbound) as client:
         failed = await say(client, "FAIL")
         assert state(failed) == "FAILED"
         assert failed["status"]["message"]["parts"] == [

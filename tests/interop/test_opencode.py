@@ -23,10 +23,11 @@ from tests.interop.acp_support import (
     preset_config,
     say,
     state,
+    talking,
     text_of,
     until,
 )
-from tests.interop.sdk import connect, request
+from tests.interop.sdk import request
 from tests.scripted_anthropic import ScriptedModel, scripted_model, user_texts
 
 VERSION = "1.18.33"
@@ -96,7 +97,7 @@ async def test_a_conversation_with_a_permission_a_cancel_and_a_restart(
 ) -> None:
     daemon = start(mode="build")
     inbound = daemon.create_inbound(name="opencode", preset="acp")
-    async with await connect(daemon.endpoint(inbound)) as client:
+    async with talking(daemon, inbound) as client:
         asked = await say(client, f"code-apple {call('touch allowed')}")
         assert state(asked) == "INPUT_REQUIRED"
         question = asked["status"]["message"]["parts"][1]["data"]
@@ -128,7 +129,7 @@ async def test_a_conversation_with_a_permission_a_cancel_and_a_restart(
     assert daemon.terminate() == 0
     until(lambda: group_is_gone(agent))
     again = start()
-    async with await connect(again.endpoint(inbound)) as client:
+    async with talking(again, inbound) as client:
         last = await say(client, "code-pear PLAIN", context_id=context)
     assert text_of(last) == "Codes: code-apple code-pear."
     assert "SLOW" in user_texts(model.requests[-1])
@@ -137,6 +138,6 @@ async def test_a_conversation_with_a_permission_a_cancel_and_a_restart(
 async def test_a_mode_that_it_does_not_have_is_named(start: Callable[..., DaemonProcess]) -> None:
     daemon = start(mode="bold")
     inbound = daemon.create_inbound(name="opencode", preset="acp")
-    async with await connect(daemon.endpoint(inbound)) as client:
+    async with talking(daemon, inbound) as client:
         failed = await say(client, "PLAIN")
     assert failed["status"]["message"]["parts"] == [{"text": "The agent has no mode 'bold'; it has: build, plan"}]

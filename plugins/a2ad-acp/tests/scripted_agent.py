@@ -1,8 +1,9 @@
 """An ACP agent that does what it is told: JSON-RPC on stdio by hand, so that nothing of the plugin's library is in it.
 
-Flags say what it can do (`resume`, `load`, `close`, `images`, `modes`, `mode-options`) and how it starts (`hang`,
-`slow`, `banner`, `junk`, `exit`, `old`). Each prompt is a line of commands that are separated by `;`: see `Turn`. What
-it hears is in `$SCRIPT_LOG`, a JSON object a line; its sessions are files beside that.
+Flags say what it can do (`resume`, `load`, `close`, `images`, `modes`, `mode-options`), that a session is one process's
+(`lock`), and how it starts (`hang`, `banner`, `junk`, `exit`, `old`, `no-session`). Each prompt is a line of commands
+that are separated by `;`: see `Turn`. What it hears is in `$SCRIPT_LOG`, a JSON object a line; its sessions are files
+beside that.
 """
 
 import json
@@ -261,7 +262,7 @@ def save(session: dict) -> None:
 
 
 def opened(session: dict, params: dict) -> dict:
-    session |= {"cwd": params["cwd"], "mcpServers": params["mcpServers"], "mode": "plain"}
+    session |= {"cwd": params["cwd"], "mcpServers": params["mcpServers"], "mode": "plain", "pid": os.getpid()}
     open_sessions[session["id"]] = session
     save(session)
     modes = [{"id": mode, "name": mode.capitalize()} for mode in ("plain", "careful")]
@@ -278,7 +279,10 @@ def again(params: dict) -> dict:
     session_id = params["sessionId"]
     if session_id in open_sessions:
         raise ValueError("the session is open")
-    return opened(json.loads((SESSIONS / f"{session_id}.json").read_text()), params)
+    session = json.loads((SESSIONS / f"{session_id}.json").read_text())
+    if "lock" in FLAGS and Path(f"/proc/{session['pid']}").exists():
+        raise ValueError("another process has the session open")
+    return opened(session, params)
 
 
 def answer(method: str, params: dict) -> object:

@@ -159,7 +159,7 @@ def test_a_process_that_ends_takes_what_it_started_with_it(acp):
 
 
 def test_an_agent_that_ignores_cancel_is_left_and_ended_and_the_next_task_works(acp):
-    acp.start("resume")
+    acp.start("resume", "lock")
     task = acp.begin("say x; deaf")
     until(lambda: acp.text(acp.get(task["id"])) == "x ")
     assert acp.state(acp.cancel(task["id"])) == "CANCELED"
@@ -197,7 +197,7 @@ def test_a_stop_reason_that_is_not_known_fails_the_task(acp):
     acp.start("resume", "close")
     task = acp.send("say x; stop bored")
     assert acp.state(task) == "FAILED"
-    assert "`session_prompt`" in acp.why(task)
+    assert "`session/prompt`" in acp.why(task)
     assert "stopReason" in acp.why(task)
     assert acp.say("say next", contextId=task["contextId"]) == "next "
 

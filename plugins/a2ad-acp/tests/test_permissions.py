@@ -55,7 +55,7 @@ def test_an_answer_that_names_no_option_is_asked_for_again(running):
     task = acp.send("ask rm")
     again = acp.send("yes, go on", taskId=task["id"])
     assert acp.state(again) == "INPUT_REQUIRED"
-    assert acp.why(again) == "That is none of the options.\n" + acp.why(task)
+    assert acp.why(again) == acp.why(task)
     assert (
         again["status"]["message"]["parts"][1]["data"]["options"]
         == (task["status"]["message"]["parts"][1]["data"]["options"])

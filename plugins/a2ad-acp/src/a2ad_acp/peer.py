@@ -30,13 +30,15 @@ from a2ad import TaskFailed, __version__
 from a2ad_acp.blocks import Block
 from a2ad_acp.messages import Messages
 from a2ad_acp.options import Options
-from a2ad_acp.process import AgentProcess
+from a2ad_acp.process import GRACE_SECONDS, KILL_SECONDS, AgentProcess
 from a2ad_acp.turn import Turn
 
 #: how long an agent may take to end a turn that is cancelled, or to close a session, in seconds
-CANCEL_SECONDS, CLOSE_SECONDS = 5.0, 1.0
+CANCEL_SECONDS, CLOSE_SECONDS = 5.0, 10.0
 #: how long a process that has ended may still be read, and one that says no more may take to end, in seconds
 END_SECONDS = 1.0
+#: how long the end of a process is waited for, in seconds
+GONE_SECONDS = GRACE_SECONDS + KILL_SECONDS + END_SECONDS
 #: what is shown of an agent's own words, in characters
 SHOWN = 1000
 AUTH_REQUIRED = -32000
@@ -99,8 +101,13 @@ class Peer:
         return self._process.running and not self.retired and not self._messages.over.is_set()
 
     @property
-    def running(self) -> bool:
-        return self._process.running
+    def ending(self) -> bool:
+        """It does not run any more, or not much longer."""
+        return not self._process.running
+
+    @property
+    def ended(self) -> bool:
+        return self._watching.done()
 
     @property
     def takes_images(self) -> bool:
@@ -110,10 +117,13 @@ class Peer:
     # requests
 
     async def call(self, method: str, request: BaseModel, answer: type[Answer], seconds: float | None = None) -> Answer:
-        """Ask the agent. Raises `Refused` where it answers with an error, `TaskFailed` where it does not answer."""
+        """Ask the agent; `method` is a key of `AGENT_METHODS`. Raises `Refused` where it answers with an error,
+        `TaskFailed` where it does not answer, or with what is not valid.
+        """
+        method = AGENT_METHODS[method]
         try:
             async with asyncio.timeout(seconds):
-                result = await self._connection.send_request(AGENT_METHODS[method], serialize_params(request))
+                result = await self._connection.send_request(method, serialize_params(request))
             return answer.model_validate({} if result is None else result)
         except TimeoutError:
             said = f"; it wrote: {self._messages.banner}" if self._messages.banner else ""
@@ -239,9 +249,14 @@ class Peer:
         self.retired = True
         try:
             await self._process.stop()
-        finally:
+        except asyncio.CancelledError:
             self._process.kill()
-        await asyncio.wait([self._watching], timeout=END_SECONDS)
+            raise
+        await self.gone()
+
+    async def gone(self) -> None:
+        """Wait for its end, as far as that can be had."""
+        await asyncio.wait([self._watching], timeout=GONE_SECONDS)
 
     async def _watch(self) -> None:
         """Until nothing comes from it any more: then none of it is left running, and nobody waits for it."""

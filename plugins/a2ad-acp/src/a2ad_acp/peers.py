@@ -49,8 +49,10 @@ class Peers:
         return starting.result()
 
     async def _start(self) -> Peer:
+        # one that is about to end may still hold the sessions that the next one is to resume
+        await asyncio.gather(*(peer.gone() for peer in self._peers if peer.ending))
         peer = Peer(self._options, await AgentProcess.start(self._options, limit=LINE_BYTES))
-        self._peers = {each for each in self._peers if each.running} | {peer}
+        self._peers = {each for each in self._peers if not each.ended} | {peer}
         await peer.initialize()
         return peer
 

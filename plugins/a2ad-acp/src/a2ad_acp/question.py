@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from acp.schema import AllowedOutcome, DeniedOutcome, PermissionOption, RequestPermissionResponse
 
@@ -28,11 +27,10 @@ class Question:
         self._tool = tool
         self._options = options
 
-    def needs(self, deadline: float, *, repeated: bool) -> NeedsInput:
-        """The question for whoever answers it. `repeated`: the answer before named none of the options."""
+    def needs(self, deadline: float) -> NeedsInput:
+        """The question for whoever answers it."""
         tool = self._tool
-        lines = ["That is none of the options."] if repeated else []
-        lines.append(f"The agent asks for permission: {tool.name}")
+        lines = [f"The agent asks for permission: {tool.name}"]
         if tool.title != tool.name:
             lines.append(tool.title)
         if tool.input is not None:
@@ -50,14 +48,9 @@ class Question:
         self._choose_kind(ALLOWING if permission == "allow" else REJECTING)
         return True
 
-    def answer(self, parts: Sequence[dict[str, Any]]) -> bool:
-        """Choose the option that the parts name, by id or by name. False where they name none."""
-        words = _words(parts)
-        named = [option for option in self._options if option.option_id.casefold() in words]
-        named += [option for option in self._options if option.name.casefold() in words]
-        if named:
-            self._settle(named[0])
-        return bool(named)
+    def answer(self, option_id: str) -> None:
+        """Choose the option of this id."""
+        self._settle(next((option for option in self._options if option.option_id == option_id), None))
 
     def expire(self) -> None:
         """Nobody has answered: reject it once, or else cancel it."""
@@ -78,12 +71,3 @@ class Question:
                 outcome=AllowedOutcome(outcome="selected", option_id=option.option_id)
             )
         self.settled.set()
-
-
-def _words(parts: Sequence[dict[str, Any]]) -> list[str]:
-    """What an answer may mean: a text, or a data part as `{"option": …}` or `"…"`."""
-    found: list[Any] = []
-    for part in parts:
-        data = part.get("data")
-        found += [part.get("text"), data.get("option", data.get("optionId")) if isinstance(data, dict) else data]
-    return [word.strip().casefold() for word in found if isinstance(word, str)]

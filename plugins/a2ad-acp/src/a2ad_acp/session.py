@@ -112,14 +112,13 @@ class AcpSession(AgentSession):
                 if isinstance(item, TurnEnd):
                     return
                 continue
-            self._question, repeated = item, False
-            while not item.settled.is_set():
-                yield item.needs(self._options.permission_seconds, repeated=repeated)
-                repeated = True
+            self._question = item
+            if not item.settled.is_set():
+                yield item.needs(self._options.permission_seconds)
 
     async def answer(self, parts: Sequence[dict[str, Any]]) -> None:
         if self._question is not None:
-            self._question.answer(parts)
+            self._question.answer(parts[0]["text"])  # the id of an option: it had some
 
     async def unanswered(self) -> None:
         if self._question is not None:
