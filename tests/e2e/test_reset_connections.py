@@ -61,4 +61,5 @@ def test_it_does_not_get_around_the_limit_of_requests(launch: Callable[..., Daem
         ask_and_reset(address, port, f"/a2a/{inbound}", call)
 
     assert daemon.send(inbound, "hello")
-    assert daemon.read("")["taskTotal"] <= 5 + 1
+    # those whose address is known still have one limit, all the others another one; and the one of this very machine
+    assert daemon.read("")["taskTotal"] <= 5 + 5 + 1
