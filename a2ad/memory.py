@@ -19,8 +19,6 @@ FREE_AT_ONCE, FREE = 64 << 20, 16 << 20
 LOOK_SECONDS = 10.0
 #: numbers of glibc's options (mallopt(3))
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-
-
 _INFO = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
 
 

@@ -88,8 +88,9 @@ def _read_part(part: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 def join_parts(parts: Sequence[EncodedPart]) -> bytes:
     """A JSON array of parts, neighbouring plain texts merged."""
-    if len(parts) == 1 and parts[0][0]:
-        return b'[{"text":"' + parts[0][1] + b'"}]'
+    if len(parts) == 1:
+        ((plain, body),) = parts
+        return b'[{"text":"' + body + b'"}]' if plain else b"[" + body + b"]"
     pieces: list[bytes] = []
     open_text = False
     for plain, body in parts:

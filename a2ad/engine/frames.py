@@ -81,12 +81,14 @@ class Reader:
     async def take(self) -> Sequence[Frame]:
         while True:
             if self._own:
-                frames, self._own = _batch(self._own)
+                count = _batch(self._own)
+                frames, self._own = self._own[:count], self._own[count:]
                 return frames
             if self._ended:
                 return ()
             if self._position < self._log.end:
-                frames, _ = _batch(self._log.since(self._position, BATCH_FRAMES))
+                frames = self._log.since(self._position, BATCH_FRAMES)
+                del frames[_batch(frames) :]
                 self._position += len(frames)
                 self._taken = frames[-1].end
                 self.taken_at = asyncio.get_running_loop().time()
@@ -128,14 +130,14 @@ class Reader:
         self._log.remove(self)
 
 
-def _batch(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
-    """What is taken at a time, and what is left: at least one frame, and no more than about `BATCH_BYTES`."""
+def _batch(frames: Sequence[Frame]) -> int:
+    """How many of them are taken at a time: at least one, and no more than about `BATCH_BYTES`."""
     size = 0
     for count, frame in enumerate(frames, start=1):
         size += len(frame.result)
         if size > BATCH_BYTES:
-            return frames[:count], frames[count:]
-    return frames, []
+            return count
+    return len(frames)
 
 
 class Lagged(Exception):

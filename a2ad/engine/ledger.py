@@ -40,7 +40,7 @@ class Step:
     attachments: Sequence[str] = ()
 
 
-class _Held(NamedTuple):
+class _Gathered(NamedTuple):
     """What of the gathered goes into a commit."""
 
     segments: list[Segment]
@@ -104,7 +104,7 @@ class Ledger:
         if self.saving is not None:
             await self.saved()
         step = build()
-        held = _Held(self._artifacts.take_pending(), self.messages, self.events)
+        held = _Gathered(self._artifacts.take_pending(), self.messages, self.events)
         self.messages, self.events = [], []
         change = Change(
             row=step.row,
@@ -134,7 +134,7 @@ class Ledger:
     def _arrived(
         self,
         step: Step,
-        held: _Held,
+        held: _Gathered,
         waiter: asyncio.Future[str | None],
         stored: asyncio.Future[str | None],
     ) -> None:
@@ -156,12 +156,12 @@ class Ledger:
         except Exception as error:  # noqa: BLE001 - it is raised where the step was asked for
             self._failed(held, waiter, error)
 
-    def _failed(self, held: _Held, waiter: asyncio.Future[str | None], error: Exception) -> None:
+    def _failed(self, held: _Gathered, waiter: asyncio.Future[str | None], error: Exception) -> None:
         self._give_back(held)
         if not waiter.done():
             waiter.set_exception(error)
 
-    def _give_back(self, held: _Held) -> None:
+    def _give_back(self, held: _Gathered) -> None:
         """It could not be written: the next commit takes it."""
         self._artifacts.give_back(held.segments)
         self.messages[:0] = held.messages

@@ -175,7 +175,7 @@ class Run:
         log = self.task.audience.log
         if log.too_far_ahead:
             await log.pace()
-        if self.task.ahead:
+        if self.task.ahead_of_store:
             await self.insist(self.task.flush)
 
     async def _take_last(self, event: object, generator: Any, *, first: bool) -> Outcome:

@@ -128,11 +128,11 @@ class LiveTask:
     @property
     def ahead(self) -> bool:
         """Its run should wait, for its readers or for the store."""
-        return (
-            self.audience.log.too_far_ahead
-            or self.artifacts.pending_bytes > MOST_BYTES
-            or len(self.ledger.messages) > MOST_NOTES
-        )
+        return self.audience.log.too_far_ahead or self.ahead_of_store
+
+    @property
+    def ahead_of_store(self) -> bool:
+        return self.artifacts.pending_bytes > MOST_BYTES or len(self.ledger.messages) > MOST_NOTES
 
     def view(self) -> TaskView:
         return TaskView(self.row, list(self.history), self.artifacts.encode())

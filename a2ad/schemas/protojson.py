@@ -36,11 +36,10 @@ def string(value: Any, path: str, violations: Violations) -> str:
 
 
 def identifier(value: Any, path: str, violations: Violations) -> str:
-    if type(value) is str and len(value) <= MAX_ID:
-        return value
-    if string(value, path, violations):
+    text = string(value, path, violations)
+    if len(text) > MAX_ID:
         violations.append((path, f"must be at most {MAX_ID} characters long"))
-    return ""
+    return text
 
 
 def boolean(value: Any, path: str, violations: Violations) -> bool:
@@ -133,7 +132,8 @@ class Fields:
         prefix = f"{path}." if path else ""
         found: dict[str, Any] = {}
         fields = self._fields
-        for key in value if len(value) <= MANY_FIELDS else [key for key in fields if key in value]:
+        keys = value if len(value) <= MANY_FIELDS else [key for key in fields if key in value]
+        for key in keys:
             if key in fields:
                 name, reader = fields[key]
                 entry = value[key]

@@ -16,6 +16,7 @@ MAX_DEPTH = 100
 MAX_CONTAINERS = 1_000_000
 #: a run of so many digits may be a number that is too large; and how it looks once every digit is a 0
 _LONG_NUMBER, _ZEROS = b"0" * 19, bytes.maketrans(b"123456789", b"000000000")
+#: from this size on, in bytes, orjson's buffer is about as large as what is in it
 _BUFFER = 4096
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 
@@ -26,6 +27,7 @@ def loads(raw: bytes, most: int = MAX_CONTAINERS) -> Any:
     Integers outside -2^63 to 2^64-1 and lone surrogates are refused, not changed: orjson would read the first as
     floats, so a text with so long a run of digits is read by the standard library, with a check.
     """
+    # each takes two bytes at least
     if len(raw) > 2 * most and raw.count(b"[") + raw.count(b"{") > most:
         raise ParseError(f"The request has more than {most} arrays and objects")
     try:
@@ -43,7 +45,7 @@ def loads(raw: bytes, most: int = MAX_CONTAINERS) -> Any:
 def dumps(value: Any) -> bytes:
     """As `orjson.dumps`, for what is kept: what that returns holds on to the 1 to 4 kB of the buffer it was made in."""
     encoded = orjson.dumps(value)
-    return bytes(memoryview(encoded)) if len(encoded) < _BUFFER else encoded
+    return bytes(memoryview(encoded)) if len(encoded) < _BUFFER else encoded  # a copy, with the room that it needs
 
 
 def _exact_int(digits: str) -> int:

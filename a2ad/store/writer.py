@@ -160,15 +160,8 @@ class Writer:
         more = True
         taken = 0
         while more:
-            group: list[Submitted] = []
-            while more and not (group and (len(group) >= MAX_GROUP or self._queue.empty())):
-                try:
-                    handed = self._queue.get(timeout=None if self.health.error is None else PROBE_SECONDS)
-                except Empty:
-                    break
-                more = handed is not None
-                taken += more
-                group += handed or []
+            group, count, more = self._next_group()
+            taken += count
             outcomes: list[Any] = []
             if group:
                 self._keep_from_loop()
@@ -182,6 +175,23 @@ class Writer:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
                 self._loop.call_soon_threadsafe(self._committed, [future for _, future in group], outcomes, given_back)
         self._connection.close()
+
+    def _next_group(self) -> tuple[list[Submitted], int, bool]:
+        """What the loop has handed over, from how many groups it is, and whether there will be more. While writing
+        fails, nothing after a while: then it is tried whether it works again.
+        """
+        group: list[Submitted] = []
+        count = 0
+        while not group or (len(group) < MAX_GROUP and not self._queue.empty()):
+            try:
+                handed = self._queue.get(timeout=None if self.health.error is None else PROBE_SECONDS)
+            except Empty:
+                break
+            if handed is None:
+                return group, count, False
+            group += handed
+            count += 1
+        return group, count, True
 
     def _committed(self, futures: list[asyncio.Future[Any]], outcomes: list[Any], given_back: int) -> None:
         self._handed -= given_back  # here alone, on the loop
