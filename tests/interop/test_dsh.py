@@ -103,6 +103,16 @@ async def test_a_conversation_with_a_tool_a_permission_a_cancel_and_a_restart(
         assert (state(allowed), [used["status"] for used in calls_of(allowed)]) == ("COMPLETED", ["completed"])
         assert marker.exists()
 
+        # another one at the operator's door
+        other = tmp_path / "allowed by the operator"
+        asked = await say(client, f"code-fig {outside(f'touch {json.dumps(str(other))}')}", context_id=context)
+        assert state(asked) == "INPUT_REQUIRED"
+        (row,) = [row for row in daemon.read("")["attention"] if row["kind"] == "question"]
+        assert (row["taskId"], row["tool"]["name"]) == (asked["id"], "bash")
+        daemon.act("task.answer", id=asked["id"], option=row["options"][0]["id"])
+        until(lambda: daemon.read(f"/task?id={asked['id']}")["state"] == "TASK_STATE_COMPLETED")
+        assert other.exists()
+
         events = client.send_message(request("SLOW", context_id=context))
         slow = (await anext(events)).task
         until(lambda: "SLOW" in user_texts(model.requests[-1])[-1])
@@ -117,7 +127,7 @@ async def test_a_conversation_with_a_tool_a_permission_a_cancel_and_a_restart(
 
     async with talking(again, inbound) as client:
         last = await say(client, "PLAIN", context_id=context)
-    assert text_of(last) == "Codes: code-apple code-pear code-plum."
+    assert text_of(last) == "Codes: code-apple code-pear code-plum code-fig."
     assert KEY not in again.log()
 
 
