@@ -47,7 +47,7 @@ class Session(AgentSession):
                 while not pathlib.Path(TOLD.with_name(rest)).exists():
                     await asyncio.sleep(0.02)
             elif word == "ask":
-                yield NeedsInput(rest, options=[{"id": "a", "name": "A", "kind": "allow_once"}])
+                yield NeedsInput(rest, options=[{"id": "blue", "name": "The blue one", "kind": "allow_once"}])
                 yield TextDelta(await self.answered.get())
             elif word == "auth":
                 yield NeedsAuth(rest)
