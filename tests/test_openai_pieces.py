@@ -105,6 +105,21 @@ def test_what_an_endpoint_adds_to_a_call_goes_back_with_it() -> None:
     assert call.to_json()["extra_content"] == {"google": {"thought_signature": "x"}}
 
 
+def test_what_an_endpoint_adds_is_not_kept_where_the_key_is_in_it_or_it_is_nested_too_deeply() -> None:
+    deep: Any = []
+    for _ in range(500):
+        deep = [deep]
+    drafts = CallDrafts()
+    for number, extra in enumerate(({"echo": KEY.value}, {KEY.value: 1}, {"deep": deep})):
+        drafts.take([piece(number, f"id{number}", "tool", "{}", extra_content=extra)])
+    drafts.take([piece(3, "id3", "tool", {"deep": deep})])
+
+    calls = drafts.finished((), KEY.mask)
+    assert [call.extra for call in calls] == [None] * 4
+    assert calls[3].arguments is None
+    assert "nested too deeply" in calls[3].trouble
+
+
 def test_calls_without_end_are_no_answer() -> None:
     drafts = CallDrafts()
     drafts.take([piece(index, str(index), "a") for index in range(MAX_CALLS)])
@@ -265,3 +280,17 @@ def test_an_answer_is_bounded() -> None:
 def test_an_end_for_a_reason_that_is_not_known_and_without_a_word_is_a_failure() -> None:
     with pytest.raises(RemoteInvalid, match="SAFETY"):
         reply_of(chunk({}, "SAFETY"))
+
+
+def test_blanks_without_end_before_an_answer_are_passed_on_at_some_point() -> None:
+    thoughts = ThoughtFilter()
+    passed = [thoughts.feed(" " * 100) for _ in range(200)]
+    assert "".join(passed) + thoughts.end() == " " * 20_000
+    assert passed[-1], "they are not gathered"
+
+
+def test_a_count_of_tokens_that_cannot_be_one_is_left_out() -> None:
+    reply = Reply(KEY)
+    for tokens in (2**64 - 1, 2**53 + 1, -1, 1.5, "7"):
+        reply.take(json.dumps({"choices": [], "usage": {"prompt_tokens": tokens, "completion_tokens": 5}}).encode())
+        assert reply.usage == (0, 5)

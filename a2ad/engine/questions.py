@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -23,20 +23,34 @@ def question_of(row: TaskRow) -> dict[str, Any]:
     return {"question": prompt_text([part for part in parts if "text" in part])}
 
 
-def chosen(parts: Sequence[PartDict], options: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The option that an answer names, by its id or else its name: in a text, or in a data part as `"…"` or
-    `{"option": "…"}`.
+def chosen(parts: Sequence[PartDict], options: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The one option that an answer names: in a text, or in a data part as `"…"` or `{"option": "…"}`.
+
+    By its id or else its name; whoever answers need not heed case, blanks around it or a full stop, as long as no other
+    option could be meant. Where two are named, or one that two could be, it is none: it might be a permission.
     """
-    named, offered = {name for part in parts for name in _names(part)}, list(options)
-    return next((each for key in ("id", "name") for each in offered if _plain(each.get(key)) in named), None)
+    named = {place for part in parts for text in _said(part) if (place := _named(text, options)) is not None}
+    return options[named.pop()] if len(named) == 1 else None
 
 
-def _names(part: PartDict) -> list[str]:
+def _said(part: PartDict) -> list[str]:
     data = part.get("data")
     found = [part.get("text"), data.get("option", data.get("optionId")) if isinstance(data, dict) else data]
-    return [name for name in map(_plain, found) if name]
+    return [text for text in found if isinstance(text, str)]
 
 
-def _plain(text: object) -> str:
-    """As it is compared: who answers need not heed case, blanks around it, or a full stop."""
-    return text.strip().rstrip(".").casefold() if isinstance(text, str) else ""
+def _named(text: str, options: Sequence[Mapping[str, Any]]) -> int | None:
+    """Where the option stands that a text names."""
+    for form in (str.strip, _loosely):
+        for key in ("id", "name"):
+            wanted = form(text)
+            found = [
+                i for i, each in enumerate(options) if isinstance(each.get(key), str) and form(each[key]) == wanted
+            ]
+            if wanted and found:
+                return found[0] if len(found) == 1 else None
+    return None
+
+
+def _loosely(text: str) -> str:
+    return text.strip().rstrip(".").casefold()

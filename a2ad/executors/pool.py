@@ -184,6 +184,8 @@ class SessionPool:
         try:
             async with asyncio.timeout(seconds):
                 await live.session.close()
+        except TimeoutError:  # its agent's `close` is to end what it has left
+            log.warning("session.close_late", context_id=live.record.context_id, seconds=seconds)
         except Exception:
             log.warning("session.close_failed", context_id=live.record.context_id, exc_info=True)
 

@@ -140,10 +140,13 @@ def _steps(calls: Calls) -> Artifact:
 
 
 def _read(folder: Path) -> _Kept | None:
+    """None where it is not there, or not what was written: the agent's own directory is beside it."""
     try:
-        return _Kept(**orjson.loads((folder / "session.json").read_bytes()))
-    except FileNotFoundError:
+        kept = _Kept(**orjson.loads((folder / "session.json").read_bytes()))
+    except (FileNotFoundError, ValueError, TypeError):
         return None
+    calls = kept.calls.values() if isinstance(kept.calls, dict) else [None]
+    return kept if isinstance(kept.session_id, str) and all(isinstance(call, dict) for call in calls) else None
 
 
 def _write(folder: Path, kept: _Kept) -> None:

@@ -29,6 +29,8 @@ from a2ad.web.sse import Streams
 SUMMARY_LENGTH = 200
 #: tasks that wait for an answer, of each kind, in the snapshot
 MOST_QUESTIONS = 50
+#: of a question's options, and of the tool call that it is about, in bytes
+MOST_BYTES = 1 << 14
 
 
 class Snapshots:
@@ -114,7 +116,7 @@ class Snapshots:
         for state in sorted(INTERRUPTED):
             query = TaskQuery(state=state, limit=MOST_QUESTIONS, history="none")
             for stored in (await self._engine.store.tasks(query)).tasks:
-                asked = question_of(stored.row)
+                asked = _bounded(question_of(stored.row))
                 question = line(asked["question"], MESSAGE)
                 message = line(question, NAME) or "waits for an answer"
                 identity = {"kind": "question", "id": stored.row.id, "taskId": stored.row.id, "message": message}
@@ -172,6 +174,11 @@ class Snapshots:
             "outboundCalls": sum(len(connection.calls) for connection in self._outbounds),
             "plugins": len(self._host.plugins),
         }
+
+
+def _bounded(asked: dict[str, Any]) -> dict[str, Any]:
+    """A question whose options and tool are no larger than everybody's snapshot should carry."""
+    return {name: value for name, value in asked.items() if name == "question" or len(orjson.dumps(value)) < MOST_BYTES}
 
 
 def inbound_row(inbound: Inbound, base_url: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class _Draft:
     id: str
     name: str
     arguments: list[str]
-    extra: Any = None
+    extra: str = ""  # JSON
 
 
 class CallDrafts:
@@ -73,12 +73,12 @@ class CallDrafts:
         draft.id = draft.id or _string(call_id)
         draft.name = draft.name or _string(name)
         if isinstance(arguments, dict):
-            arguments = orjson.dumps(arguments).decode()
+            arguments = _written(arguments) or "(nested too deeply)"
         draft.arguments.append(_string(arguments))
         size = len(draft.arguments[-1])
         if piece.get("extra_content") is not None:
-            draft.extra = piece["extra_content"]
-            size += len(orjson.dumps(draft.extra))
+            draft.extra = _written(piece["extra_content"])
+            size += len(draft.extra)
         return size + len(_string(call_id)) + len(_string(name))
 
     def _draft(self, index: Any, call_id: str, name: str) -> _Draft:
@@ -109,12 +109,23 @@ class CallDrafts:
             own = draft.id if usable else f"call_{new_id()}"
             ids.add(own)
             arguments, trouble = _read(mask("".join(draft.arguments)))
-            calls.append(FunctionCall(own, line(draft.name, NAME, mask), arguments, trouble, draft.extra))
+            # with the key in it, it is not kept: it would be in the conversation's state
+            extra = orjson.loads(draft.extra) if draft.extra and mask(draft.extra) == draft.extra else None
+            calls.append(FunctionCall(own, line(draft.name, NAME, mask), arguments, trouble, extra))
         return calls
 
 
 def _string(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _written(value: Any) -> str:
+    """As JSON; empty where it is nested too deeply for that."""
+    try:
+        check_depth(value)
+    except ParseError:
+        return ""
+    return orjson.dumps(value).decode()
 
 
 def _differ(one: str, other: str) -> bool:

@@ -17,6 +17,8 @@ from a2ad.schemas.text import loads
 MAX_CHARACTERS, EVENT_CHARACTERS = 16 << 20, 32
 #: arrays and objects in one event
 MAX_CONTAINERS = 100_000
+#: tokens of one answer: what is more is a mistake
+MOST_TOKENS = 1 << 53
 #: in which field of a message endpoints put the reasoning
 REASONING = ("reasoning_content", "reasoning")
 _STOP_REASONS = {"length": "max_tokens", "model_length": "max_tokens", "content_filter": "refusal"}
@@ -114,7 +116,9 @@ class Reply:
     def _take_usage(self, usage: Any) -> None:
         if isinstance(usage, dict):
             counts = usage.get("prompt_tokens"), usage.get("completion_tokens")
-            tokens_in, tokens_out = (count if type(count) is int and count > 0 else 0 for count in counts)
+            tokens_in, tokens_out = (
+                count if type(count) is int and 0 < count <= MOST_TOKENS else 0 for count in counts
+            )
             self.usage = tokens_in, tokens_out
 
     def _take_choice(self, choice: dict[str, Any]) -> str:

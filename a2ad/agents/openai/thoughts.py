@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 OPEN, CLOSE = "<think>", "</think>"
+#: blanks before an answer, at most: behind more of them nothing is looked for
+MOST_BLANKS = 1000
 
 
 class ThoughtFilter:
@@ -21,7 +23,7 @@ class ThoughtFilter:
         self._held += piece
         if not self._inside and not self._closed:
             begun = self._held.lstrip()
-            if OPEN.startswith(begun):
+            if OPEN.startswith(begun) and len(self._held) <= MOST_BLANKS:
                 return ""
             if not begun.startswith(OPEN):
                 self._passing = True

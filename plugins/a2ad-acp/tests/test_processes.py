@@ -59,6 +59,18 @@ def test_stderr_is_in_the_log_line_by_line_without_the_agents_secrets(acp):
     assert acp.fails("error the key is s3cr3t") == "The agent reported an error: Internal error: the key is ***"
 
 
+def test_no_part_of_a_secret_is_left_where_a_line_is_cut(acp):
+    secret = "abcdefghijklmnopqrstuvwxyz0123456789"
+    env = {"SCRIPT_LOG": str(acp.log_path), "KEY": "$SECRET_KEY"}
+    acp.start("resume", env=env, environ={"SECRET_KEY": secret})
+    for before in range(975, 1001, 5):
+        acp.say(f"stderr {'x' * before}{secret} and so on")
+    why = [acp.fails(f"junk {'x' * before}{secret}{'y' * 100}; hang") for before in range(0, 60, 15)]
+    told = acp.daemon.log() + "".join(why)
+    parts = {secret[start : start + 8] for start in range(len(secret) - 7)}
+    assert not [part for part in parts if part in told]
+
+
 def test_an_orderly_stop_ends_every_group_that_was_started(acp):
     acp.start("resume")
     pids = _child(acp)

@@ -16,6 +16,8 @@ Event: TypeAlias = TextDelta | Artifact | Status
 
 #: the longest line of the mode `jsonl`, in bytes
 LINE_BYTES = 16 << 20
+#: arrays and objects in one: to read more would hold up the daemon
+MAX_CONTAINERS = 100_000
 #: how much of a line an error shows, in characters
 SHOWN = 300
 
@@ -54,6 +56,8 @@ async def _lines(read: Read) -> AsyncGenerator[str, None]:
 
 def parse_line(line: str) -> Event:
     """The event that a line says. Raises `TaskFailed`."""
+    if line.count("[") + line.count("{") > MAX_CONTAINERS:
+        raise _no_event(line, f"has more than {MAX_CONTAINERS} arrays and objects")
     try:
         said = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -70,7 +74,7 @@ def parse_line(line: str) -> Event:
         if required and name not in said:
             raise _no_event(line, f'has no "{name}"')
     if unknown := sorted(set(said) - set(fields)):
-        raise _no_event(line, f"has unknown fields: {', '.join(unknown)}")
+        raise _no_event(line, f"has unknown fields: {', '.join(unknown)[:SHOWN]}")
     return make(said)
 
 

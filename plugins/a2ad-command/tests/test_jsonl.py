@@ -107,3 +107,13 @@ def test_a_long_line_that_is_wrong_is_shown_in_part(daemon: DaemonProcess) -> No
     task = daemon.send("cat", "y" * 3_000_000)
     assert said(task).startswith("A line of the output is not JSON")
     assert len(said(task)) < 500
+
+
+def test_a_line_of_more_arrays_than_anybody_needs_is_an_error_and_a_field_s_name_is_cut(daemon: DaemonProcess) -> None:
+    many = daemon.send("cat", '{"type": "artifact", "parts": [{"data": [' + "[]," * 120_000 + "0]}]}")
+    assert state_of(many) == "FAILED"
+    assert "arrays and objects" in said(many)
+
+    odd = daemon.send("cat", '{"type": "text", "text": "x", "' + "n" * 100_000 + '": 1}')
+    assert state_of(odd) == "FAILED"
+    assert len(said(odd)) < 2000

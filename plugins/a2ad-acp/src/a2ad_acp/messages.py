@@ -9,10 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import reprlib
+from collections.abc import Callable
 from typing import Any
 
 #: the longest line, in bytes: an image of 10 MB takes 14 in JSON
 LINE_BYTES = 50 << 20
+#: arrays and objects in one: to read more would hold up the daemon
+MAX_CONTAINERS = 100_000
+#: of a request's id, in characters
+MAX_ID = 256
 #: lines before the first message that are no messages
 BANNER_LINES = 1000
 #: what is read before others have a turn, in bytes
@@ -27,12 +32,14 @@ class Messages:
     was to blame, if one was. `banner` is the first line that came instead of a first message.
     """
 
-    def __init__(self, stdout: asyncio.StreamReader, stdin: asyncio.StreamWriter) -> None:
+    def __init__(self, stdout: asyncio.StreamReader, stdin: asyncio.StreamWriter, masked: Callable[[str], str]) -> None:
+        """`masked` takes secrets out of a text."""
         self.over = asyncio.Event()
         self.fault: str | None = None
         self.banner: str | None = None
         self._stdout = stdout
         self._stdin = stdin
+        self._masked = masked
         self._begun = False
         self._skipped = 0
         self._read = 0
@@ -59,7 +66,8 @@ class Messages:
             if message is not None:
                 self._begun = True
                 return message
-            self._skip(_shown.repr(line.decode(errors="replace").strip()))
+            # masked before it is cut: no part of a secret is to be left
+            self._skip(_shown.repr(self._masked(line.decode(errors="replace").strip())))
         self.over.set()
         return None
 
@@ -94,17 +102,20 @@ class Messages:
 
 
 def _message(line: bytes) -> dict[str, Any] | None:
+    if line.count(b"[") + line.count(b"{") > MAX_CONTAINERS:
+        return None
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict) or not ("method" in message or "id" in message):
         return None
-    if not isinstance(message.get("id"), int | str | None):
+    call_id = message.get("id")
+    if not isinstance(call_id, int | str | None) or (isinstance(call_id, str) and len(call_id) > MAX_ID):
         return None
     if not isinstance(message.get("method"), str | None) or not isinstance(message.get("error"), dict | None):
         return None
-    return _clean(message) if b"\\u" in line else message
+    return _clean(message) if b"\\ud" in line or b"\\uD" in line else message
 
 
 def _clean(value: Any) -> Any:

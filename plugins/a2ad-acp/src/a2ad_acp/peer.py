@@ -70,7 +70,7 @@ class Peer:
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._jobs: set[asyncio.Task[Any]] = set()
         self._process = process
-        self._messages = Messages(process.stdout, process.stdin)
+        self._messages = Messages(process.stdout, process.stdin, process.masked)
         self._connection = Connection(self._handle, self._messages)
         self._why = ""
         self._known = asyncio.Event()

@@ -12,8 +12,10 @@ from a2ad import NeedsInput
 from a2ad_acp.options import Permission
 from a2ad_acp.tools import Tool
 
-#: what the words show of the call's arguments, in characters; the data part has them whole
-SHOWN = 2000
+#: what the words show of the call's arguments, and of a title or a name, in characters
+SHOWN, SHOWN_NAME = 2000, 200
+#: arguments that are longer as JSON are not in the data part either, in characters
+LONGEST_ARGUMENTS = 1 << 16
 ALLOWING = ("allow_once", "allow_always")
 REJECTING = ("reject_once", "reject_always")
 
@@ -27,18 +29,25 @@ class Question:
         self._tool = tool
         self._options = options
 
+    @property
+    def size(self) -> int:
+        """About what it takes in memory, in bytes."""
+        return sum(len(option.option_id) + len(option.name) for option in self._options)
+
     def needs(self, deadline: float) -> NeedsInput:
         """The question for whoever answers it."""
         tool = self._tool
-        lines = [f"The agent asks for permission: {tool.name}"]
+        lines = [f"The agent asks for permission: {tool.name[:SHOWN_NAME]}"]
         if tool.title != tool.name:
-            lines.append(tool.title)
+            lines.append(tool.title[:SHOWN_NAME])
+        about = {"name": tool.name[:SHOWN_NAME], "arguments": tool.input}
         if tool.input is not None:
             arguments = json.dumps(tool.input, ensure_ascii=False)
             lines.append(arguments if len(arguments) <= SHOWN else f"{arguments[:SHOWN]} …")
-        lines.append("Answer with one of: " + ", ".join(f"{o.name} ({o.option_id})" for o in self._options))
-        options = [{"id": o.option_id, "name": o.name, "kind": o.kind} for o in self._options]
-        about = {"name": tool.name, "arguments": tool.input}
+            if len(arguments) > LONGEST_ARGUMENTS:
+                about["arguments"] = lines[-1]
+        options = [{"id": o.option_id, "name": o.name[:SHOWN_NAME], "kind": o.kind} for o in self._options]
+        lines.append("Answer with one of: " + ", ".join(f"{each['name']} ({each['id']})" for each in options))
         return NeedsInput("\n".join(lines), options, tool=about, deadline=deadline, withdrawn=self.settled)
 
     def decide(self, permission: Permission) -> bool:

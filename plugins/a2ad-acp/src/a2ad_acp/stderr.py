@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import structlog
 
-#: what is shown of a line, in bytes
-LINE_BYTES = 1000
+#: what is shown of a line, in characters; and what is held of one, in bytes, for a secret that begins in the shown part
+SHOWN, HELD_BYTES = 1000, 1 << 14
 #: lines that are shown at once, and per second in the long run
 BURST, PER_SECOND = 50, 10
 #: what is read at a time, and how long a flood waits then, in seconds: the daemon has other work
@@ -26,7 +26,7 @@ async def drain(stream: asyncio.StreamReader, preset: str, masked: Callable[[str
         *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
             lines.show(line)
-        rest = rest[:LINE_BYTES]
+        rest = rest[:HELD_BYTES]
         if len(chunk) == CHUNK_BYTES:
             await asyncio.sleep(PAUSE_SECONDS)
     lines.show(rest)
@@ -52,7 +52,9 @@ class _Lines:
             return
         self._allowed -= 1
         self.tell_left_out()
-        log.info("acp.stderr", preset=self._preset, line=self._masked(line[:LINE_BYTES].decode(errors="replace")))
+        log.info(
+            "acp.stderr", preset=self._preset, line=self._masked(line[:HELD_BYTES].decode(errors="replace"))[:SHOWN]
+        )
 
     def tell_left_out(self) -> None:
         if self._left_out:

@@ -25,6 +25,10 @@ from a2ad_acp.tools import Tool
 
 #: what may wait to be taken, in characters and so; what one event counts at least
 WAITING, EVENT = 64 << 20, 256
+#: questions that wait at the same time
+MAX_QUESTIONS = 100
+#: of a count of tokens: what is more is a mistake
+MOST_TOKENS = 1 << 53
 
 log = structlog.get_logger()
 
@@ -62,7 +66,7 @@ class Turn:
         try:
             for item in self._events(update):
                 self._put(item)
-        except ValueError:  # pydantic's errors are ValueErrors, too
+        except (ValueError, TypeError):  # pydantic's errors are ValueErrors, too
             if not self._puzzled:
                 self._puzzled = True
                 log.warning("acp.update_not_understood", kind=str(update.get("sessionUpdate"))[:100])
@@ -81,7 +85,8 @@ class Turn:
             yield from events
         elif kind == "usage_update":
             usage = UsageUpdate.model_validate(update)
-            self._usage |= {"contextTokens": usage.used, "contextSize": usage.size}
+            sizes = {"contextTokens": usage.used, "contextSize": usage.size}
+            self._usage |= {name: size for name, size in sizes.items() if 0 <= size <= MOST_TOKENS}
 
     def _tool(self, update: ToolCallUpdate) -> tuple[Tool, Iterator[ToolCall | ToolResult]]:
         tool = self._tools.setdefault(update.tool_call_id, Tool(update.tool_call_id))
@@ -98,7 +103,11 @@ class Turn:
         elif not question.decide(self._permission):
             self._questions.append(question)
             self._put(question)
+            if len(self._questions) > MAX_QUESTIONS:
+                self.end(TaskFailed(f"The agent asked more than {MAX_QUESTIONS} questions at a time"))
         await question.settled.wait()
+        if question in self._questions:
+            self._questions.remove(question)
         return question.outcome
 
     def end(self, ending: PromptResponse | TaskFailed) -> None:
@@ -106,13 +115,14 @@ class Turn:
         if self.ended:
             return
         self.ended = True
-        for question in self._questions:
+        for question in list(self._questions):
             question.cancel()
         if isinstance(ending, TaskFailed):
             self._add(ending)
             return
         if ending.usage is not None:
-            self._usage |= {"inputTokens": ending.usage.input_tokens, "outputTokens": ending.usage.output_tokens}
+            counts = {"inputTokens": ending.usage.input_tokens, "outputTokens": ending.usage.output_tokens}
+            self._usage |= {name: count for name, count in counts.items() if 0 <= count <= MOST_TOKENS}
         self._add(TurnEnd(ending.stop_reason, self._usage or None))
 
     def _put(self, item: Item) -> None:
@@ -136,4 +146,6 @@ def _size(item: Item) -> int:
         return EVENT + sum(len(part.get("raw", "")) for part in item.parts)
     if isinstance(item, ToolCall | ToolResult):
         return EVENT + len(str(item))
+    if isinstance(item, Question):
+        return EVENT + item.size
     return EVENT
