@@ -25,7 +25,7 @@ def launch_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
     """`launch(config="…")` starts a daemon with the agents; it must end cleanly when the module is done."""
     started: list[DaemonProcess] = []
 
-    def start(config: str | None = None) -> DaemonProcess:
+    def start(config: str = "") -> DaemonProcess:
         daemon = DaemonProcess(tmp_path_factory.mktemp("interop"), plugin=AGENTS, config=config)
         started.append(daemon)
         return daemon
