@@ -60,12 +60,13 @@ class Turn:
         self.stop_reason = "end_turn"
         self.usage: dict | None = None
 
+    @property
+    def text(self) -> str:
+        return " ".join(block["text"] for block in self.blocks if block["type"] == "text")
+
     def run(self, request_id: object) -> None:
         try:
-            text = " ".join(block["text"] for block in self.blocks if block["type"] == "text")
-            self.session["heard"].append(text)
-            save(self.session)
-            for command in text.split(";"):
+            for command in self.text.split(";"):
                 name, _, argument = command.strip().partition(" ")
                 getattr(self, f"do_{name}")(argument)
             result = {"stopReason": self.stop_reason} | ({"usage": self.usage} if self.usage else {})
@@ -258,7 +259,9 @@ def request(method: str, **params) -> dict:
 
 def save(session: dict) -> None:
     SESSIONS.mkdir(exist_ok=True)
-    (SESSIONS / f"{session['id']}.json").write_text(json.dumps(session))
+    path = SESSIONS / f"{session['id']}.json"
+    path.with_suffix(".new").write_text(json.dumps(session))
+    path.with_suffix(".new").replace(path)
 
 
 def opened(session: dict, params: dict) -> dict:
@@ -326,10 +329,13 @@ def hear(message: dict) -> None:
         if params["sessionId"] in turns and not signal_deaf.is_set():
             turns[params["sessionId"]].cancelled.set()
     elif method == "session/prompt":
-        note(method=method, prompt=params["prompt"])
         if params["sessionId"] in turns:
             raise ValueError("the session is busy")
-        turn = turns[params["sessionId"]] = Turn(open_sessions[params["sessionId"]], params["prompt"])
+        session = open_sessions[params["sessionId"]]
+        turn = turns[params["sessionId"]] = Turn(session, params["prompt"])
+        session["heard"].append(turn.text)
+        save(session)
+        note(method=method, prompt=params["prompt"])  # who reads this may kill: what was heard is on the disk
         threading.Thread(target=turn.run, args=(message["id"],), daemon=True).start()
     else:
         note(method=method, params=params)
