@@ -244,7 +244,8 @@ class LiveTask:
         # where it ends, the last frames are this status and the whole task
         row.frame_limit = number + 1 if ends else max(self.row.frame_limit, number + FRAME_BLOCK)
         messages = [] if message is None else [self._message(message)]
-        result = status_update(row, encoded)
+        # of one that has ended nobody asks for its status frames again
+        result = None if state.terminal else status_update(row, encoded)
 
         def publish() -> None:
             self.row = row
@@ -252,7 +253,10 @@ class LiveTask:
                 self._adopt(written)
             if shown:
                 self.emit_task()
-            self.audience.emit_status(result)
+            if result is not None:
+                self.audience.emit_status(result)
+            else:
+                self.audience.emit(status_update(row, encoded) if self.audience.log.readers else None)
             if ends:
                 self.emit_task()
                 if not self._waits_for_credential:
@@ -260,7 +264,7 @@ class LiveTask:
                 self.audience.wake()
             self._on_state(self)
 
-        events = [] if state.terminal else [StatusEvent(number, result)]
+        events = [] if result is None else [StatusEvent(number, result)]
         return Step(row, publish, messages=messages, events=events)
 
     async def begin(self) -> None:
