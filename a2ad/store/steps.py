@@ -35,7 +35,7 @@ _COUNT = "INSERT INTO task_counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET 
 
 
 # Of each value that is no int, float or str itself, sqlite3 asks whether it is to be adapted, and where there is no
-# answer it looks the value over at length: 0.5 µs, and a task has some 14. So there is one, and a flag is written as int.
+# answer it looks the value over at length: 0.5 µs, and a task has some 14. So there is one, and a flag is bound as int.
 sqlite3.register_adapter(bytes, bytes)
 sqlite3.register_adapter(type(None), _NOTHING.get)
 
