@@ -37,7 +37,7 @@ export function Table({ caption, columns, rows, rowId = (row) => row.id, rowKey 
     <tbody role="rowgroup">${rows.map((row) => html`<tr role="row" key=${rowKey(row)} data-id=${rowId(row)}>
       ${columns.map((each, i) => (i === 0
         ? html`<th role="rowheader" scope="row" class=${each.class ?? ""}>${each.render(row)}</th>`
-        : html`<td role="cell" class=${each.class ?? ""} data-label=${each.label}>${each.render(row)}</td>`))}</tr>`)}</tbody>
+        : html`<td role="cell" class=${each.class ?? ""} data-label=${each.label}><div>${each.render(row)}</div></td>`))}</tr>`)}</tbody>
   </table>`;
 }
 

@@ -8,7 +8,7 @@ export default {
   "app.failed": "This page cannot be shown",
   "app.failed.help": "Something in it went wrong. Load the panel anew; if it stays, please report it with this text:",
   "app.reload": "Load anew",
-  "theme.auto": "As the system",
+  "theme.auto": "System",
   "theme.light": "Light",
   "theme.dark": "Dark",
   "nav.overview": "Overview",

@@ -8,7 +8,7 @@ export default {
   "app.failed": "此页面无法显示",
   "app.failed.help": "页面内部出了问题。请重新加载面板；如果问题依旧，请附上以下文字反馈：",
   "app.reload": "重新加载",
-  "theme.auto": "跟随系统",
+  "theme.auto": "系统",
   "theme.light": "浅色",
   "theme.dark": "深色",
   "nav.overview": "概览",
