@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 import structlog
@@ -36,7 +37,9 @@ class Upkeep:
 
     async def _tick(self) -> None:
         while True:
+            due = time.monotonic() + TICK_SECONDS
             await asyncio.sleep(TICK_SECONDS)
+            self._engine.figures.loop_lag.add(max(0.0, time.monotonic() - due))
             self._watchdog.beat()
             try:
                 self._look()
