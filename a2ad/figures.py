@@ -97,7 +97,7 @@ class Minutes:
     """Several counts for each of the last 60 minutes, the one that has begun among them.
 
     Minutes pass as they really do, asleep or awake, however the clock is set meanwhile; what they are called is the
-    clock's affair at the moment of the question. To count costs the same after a second and after a year.
+    clock's affair at the moment of the question. `advance` is called from time to time: to count needs no clock.
     """
 
     def __init__(
@@ -118,11 +118,9 @@ class Minutes:
         return [0] * len(self._columns)
 
     def add(self, column: int) -> None:
-        if self._steady() - self._began >= 60:
-            self._advance()
         self._rows[-1][column] += 1
 
-    def _advance(self) -> float:
+    def advance(self) -> float:
         """Begin the minute that it is by now; returns when it began, by the clock."""
         wall = self._wall()
         into = wall % 60
@@ -135,7 +133,7 @@ class Minutes:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Oldest first: `{at: when it began, <column>: count …}`."""
-        newest = round(self._advance())
+        newest = round(self.advance())
         return [
             {"at": timestamp((newest - 60 * age) * 1000), **dict(zip(self._columns, row, strict=True))}
             for age, row in zip(range(MINUTES - 1, -1, -1), self._rows, strict=True)
