@@ -57,7 +57,7 @@ class LiveTask:
     """
 
     __slots__ = ("_bytes", "_max_bytes", "_next_seq", "_on_state", "artifacts", "audience", "canceling", "continuing",
-                 "finishing", "history", "ledger", "row", "run", "ticket")  # fmt: skip
+                 "counted", "finishing", "history", "ledger", "row", "run", "ticket")  # fmt: skip
 
     def __init__(
         self,
@@ -79,6 +79,8 @@ class LiveTask:
         self.finishing: asyncio.Future[None] | None = None
         self.continuing = False
         self.canceling: asyncio.Task[None] | None = None
+        #: the state in which the figures have it; None while it is in none
+        self.counted: TaskState | None = None
         self._on_state = on_state
         self._next_seq = 0
         self._bytes = 0
@@ -86,6 +88,7 @@ class LiveTask:
 
     def restore(self, stored: StoredTask, events: Sequence[StatusEvent]) -> None:
         """Take over what the store has of it."""
+        self.counted = None if self.row.hidden else self.row.state
         self.history = list(stored.messages)
         self.artifacts = Artifacts.from_segments(stored.segments)
         self.ledger.restore(self.row, self.artifacts)
