@@ -135,9 +135,7 @@ addEventListener('securitypolicyviolation', event => {
 
 def look(driver: Chrome, view: View) -> None:
     """Show what is open, and what is opened next, like this."""
-    width, height = view.size
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": view.phone}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    resize(driver, view)
     features = {"prefers-color-scheme": "dark" if view.dark else "light", "prefers-reduced-motion": "reduce"}
     wanted = [{"name": name, "value": value} for name, value in features.items()]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": wanted})
@@ -146,6 +144,12 @@ def look(driver: Chrome, view: View) -> None:
     driver.execute_cdp_cmd("Emulation.setUserAgentOverride", language)
     driver.execute_cdp_cmd("Emulation.setLocaleOverride", {})
     driver.execute_cdp_cmd("Emulation.setLocaleOverride", {"locale": view.language})
+
+
+def resize(driver: Chrome, view: View, height: int | None = None) -> None:
+    """The window as in the view, or as high as this."""
+    metrics = {"width": view.size[0], "height": height or view.size[1], "deviceScaleFactor": 1, "mobile": view.phone}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
 def _options(profile: str) -> ChromeOptions:

@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 
 from tests.browser.chromium import Browser, View, need_chromium
+from tests.browser.furnish import Furnished, Words, furnished_with, with_agents
 from tests.browser.panel import Panel
-from tests.daemon import DaemonProcess, running
+from tests.daemon import DaemonProcess
 
-PLUGINS = {
-    "interop_agents": Path(__file__).parents[1] / "interop/agents_plugin.py",
-    "pages_agents": Path(__file__).with_name("agents_plugin.py"),
-}
 PANELS = pytest.StashKey[list[Panel]]()
 
 
@@ -33,19 +30,18 @@ def screenshots(pytestconfig: pytest.Config) -> Path:
     return Path(os.environ.get("A2AD_SCREENSHOTS") or pytestconfig.rootpath / ".pytest_cache/screenshots").absolute()
 
 
+@pytest.fixture(scope="session")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
+    """A daemon with something on each page, for tests that change nothing."""
+    with furnished_with(tmp_path_factory.mktemp("furnished"), Words()) as here:
+        yield here
+
+
 @pytest.fixture(scope="module")
 def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     """A daemon that the tests of a module share, with the preset `pages`; what a test adds, the others see."""
-    plugins = {name: file.read_text() for name, file in PLUGINS.items()}
-    with running(tmp_path_factory.mktemp("browser"), plugin=plugins, config=CONFIG) as daemon:
+    with with_agents(tmp_path_factory.mktemp("agents")) as daemon:
         yield daemon
-        assert "Traceback" not in daemon.log(), daemon.log()
-
-
-CONFIG = """
-[limits]
-body_bytes = 33554432
-"""
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from tests.browser.chromium import View, look
+from tests.browser.chromium import View, look, resize
 from tests.daemon import DaemonProcess
 
 Found = TypeVar("Found")
@@ -23,6 +23,13 @@ WITHIN = 20.0
 PAGES = ("overview", "inbound", "outbound", "tasks", "sessions")
 #: of a screenshot, from its top down: Chromium draws nothing that is much taller
 MOST_PIXELS = 8000
+HAS_ARRIVED = """
+const main = document.querySelector(`main[data-page="${arguments[1]}"]`);
+return location.hash === arguments[0] && main?.querySelector('h1')
+    && !main.querySelector('[aria-busy=true], p.muted[role=status]');
+"""
+TEXTS = "import(arguments[0]).then(texts => arguments[1](texts.default))"
+TRANSLATE = "import(arguments[0]).then(i18n => i18n.t(arguments[1], arguments[2])).then(arguments[3])"
 LOCAL_SCHEMES = {"about", "blob", "chrome-error", "data"}
 
 
@@ -55,10 +62,16 @@ class Panel:
         return self._arrived(route)
 
     def _arrived(self, route: str) -> "Panel":
-        page = route.partition("/")[0]
-        self.find(f'main[data-page="{page}"]')
-        self.until(lambda: self.script("return location.hash") == f"#/{route}", f"the address {route}")
+        self.until(lambda: self.script(HAS_ARRIVED, f"#/{route}", re.split(r"[/?]", route)[0]), f"the page {route}")
         return self
+
+    def texts(self, code: str) -> dict[str, str]:
+        """All texts of the panel in a language, by their keys."""
+        return dict(self.driver.execute_async_script(TEXTS, f"{self.url}lib/{code}.js"))
+
+    def t(self, key: str, **params: Any) -> str:
+        """A text of the panel's, in the language that it is in now."""
+        return str(self.driver.execute_async_script(TRANSLATE, f"{self.url}lib/i18n.js", key, params))
 
     def look(self, view: View) -> "Panel":
         """Turn the window, or the system's colours, under the open page."""
@@ -162,12 +175,13 @@ class Panel:
 
     def screenshot(self, name: str) -> Path:
         """The page from its top to its end, as `<name>.png` among the run's screenshots."""
-        size = self.script("return [innerWidth, Math.max(innerHeight, document.documentElement.scrollHeight)]")
-        clip = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], MOST_PIXELS), "scale": 1}
-        options = {"format": "png", "captureBeyondViewport": True, "clip": clip}
+        height = self.script("return Math.max(innerHeight, document.documentElement.scrollHeight)")
+        # a window as high as the page: what is fixed to its end stands there
+        resize(self.driver, self.view, min(height, MOST_PIXELS))
         self._screenshots.mkdir(parents=True, exist_ok=True)
         path = self._screenshots / f"{name}.png"
-        path.write_bytes(base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", options)["data"]))
+        path.write_bytes(base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", {})["data"]))
+        resize(self.driver, self.view)
         return path
 
     # what the page did
