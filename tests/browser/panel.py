@@ -201,6 +201,11 @@ class Panel:
         found = [each for each in found if not any(re.search(pattern, each) for pattern in self._brought_about)]
         return found + [f"a request to another host: {url}" for url in self.requests() if not self._is_ours(url)]
 
+    def violations(self) -> list[str]:
+        """What the page's policy has refused: the kind, and what it was."""
+        self._keep_violations()
+        return self._violations
+
     def requests(self) -> list[str]:
         """The addresses of everything that was asked for since the test began, `data:` and `blob:` included."""
         self._read_logs()
