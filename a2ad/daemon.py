@@ -32,6 +32,7 @@ from a2ad.web.actions import Actions
 from a2ad.web.control import BASE, ControlApi
 from a2ad.web.guard import route_path
 from a2ad.web.outbound import OutboundActions
+from a2ad.web.panel import Panel
 from a2ad.web.peers import Peers
 from a2ad.web.snapshot import Snapshots
 from a2ad.web.sse import Streams
@@ -51,14 +52,21 @@ class Daemon:
     outbounds: OutboundRegistry
     endpoint: A2AEndpoint
     control: ControlApi
+    panel: Panel
     streams: Streams
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """What A2A clients reach, and the control API, where the two share a listener."""
+        """What A2A clients reach, and what the operator does, where the two share a listener."""
         path = route_path(request)
-        if path == BASE or path.startswith(f"{BASE}/"):
-            return await self.control.handle(request)
+        if path == BASE or path.startswith(f"{BASE}/") or self.panel.answers(request):
+            return await self.operate(request)
         return await self.endpoint.handle(request)
+
+    async def operate(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The control API and its panel: all there is on a listener of their own."""
+        if self.panel.answers(request):
+            return await self.panel.handle(request)
+        return await self.control.handle(request)
 
 
 @asynccontextmanager
@@ -127,7 +135,8 @@ async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIt
             base_url=(lambda _: config.server.public_url or listen_url) if control_apart else endpoint.base_url,
             card_at=endpoint.card_at,
         )
-        daemon = Daemon(config, host, store, engine, inbounds, outbounds, endpoint, control, streams)
+        panel = Panel(config.server.allowed_hosts)
+        daemon = Daemon(config, host, store, engine, inbounds, outbounds, endpoint, control, panel, streams)
         with _store_needed():
             await engine.start(inbounds)
         streams.start()
