@@ -192,6 +192,11 @@ class Panel:
         """
         self._brought_about += patterns
 
+    def forget(self) -> None:
+        """What the page has done so far was meant, whatever it is."""
+        self.faults()
+        self._console, self._asked, self._violations = [], [], []
+
     def faults(self) -> list[str]:
         """Errors on the console, breaches of the page's policy, and requests that went past the daemon."""
         self._read_logs()

@@ -22,7 +22,6 @@ ATTEMPTS = (
     "setTimeout('window.hacked = 1')",
     "const s = document.createElement('script'); s.src = 'data:text/javascript,window.hacked=1'; document.body.append(s)",
     "const s = document.createElement('style'); s.textContent = '* { display: none }'; document.body.append(s)",
-    "const f = document.createElement('iframe'); f.srcdoc = '<script>parent.hacked = 1</script>'; document.body.append(f)",
     "const f = document.createElement('form'); f.action = '/a2a/api'; document.body.append(f); f.submit()",
     "fetch('https://other.example/').catch(() => 0)",
     "new WebSocket('wss://other.example/').onerror = () => 0",
