@@ -26,7 +26,8 @@ const bad = [...document.querySelectorAll('[href], [src], [action]')].filter(eac
     const address = each.getAttribute('href') ?? each.getAttribute('src') ?? each.getAttribute('action');
     return !/^(#|https?:|mailto:|blob:|data:image[/](?!svg)|[\\w./-]+$)/.test(address);
 });
-const handlers = [...main.querySelectorAll('*')].filter(each => each.getAttributeNames().some(name => /^on/.test(name)));
+const handles = each => each.getAttributeNames().some(name => /^on/.test(name));
+const handlers = [...main.querySelectorAll('*')].filter(handles);
 return [...odd, ...bad, ...handlers].map(each => each.outerHTML.slice(0, 200));
 """
 #: links that a text has brought lead elsewhere only where they are pressed, and tell nobody from where
