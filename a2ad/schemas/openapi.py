@@ -14,7 +14,7 @@ from apispec.ext.marshmallow import MarshmallowPlugin
 from marshmallow import Schema, fields, validate
 
 from a2ad import __version__
-from a2ad.schemas import control, rows
+from a2ad.schemas import control, rows, wire
 
 Json: TypeAlias = dict[str, Any]
 Events: TypeAlias = Mapping[str, type[Schema]]
@@ -71,14 +71,14 @@ class Act:
 READS: dict[str, Read] = {
     "": Read("Everything there is now, with a page of the tasks", rows.Snapshot, query=control.Page, errors=(400, 503)),
     "/presets": Read("The ways to run an agent", rows.Preset, many=True),
-    "/card": Read("The agent card of an inbound, as clients see it", rows.AgentCard, query=_Id, errors=(404,)),
+    "/card": Read("The agent card of an inbound, as clients see it", wire.AgentCard, query=_Id, errors=(404,)),
     "/task": Read(
         "A task with its timeline, artifacts and history", rows.TaskDetail, query=_Id, errors=(404, 503)
     ),
     "/task/events": Read(
         "The frames of a task as they happen, the task as it is first, until it has ended. With `Last-Event-ID`, the"
         " status frames after that one again",
-        events={"frame": rows.StreamResponse, "end": rows.Nothing}, query=_Id, errors=(404, 503),
+        events={"frame": wire.StreamResponse, "end": rows.Nothing}, query=_Id, errors=(404, 503),
     ),
     "/tools": Read("The tools that agents have of the outbound connections", rows.Tool, many=True),
     "/session": Read("A live session", rows.Session, query=_SessionQuery, errors=(404,)),
@@ -100,7 +100,7 @@ ACTS: dict[str, Act] = {
     "inbound.sendTest": Act(
         "Send a message to it as a client does, and wait for the task",
         rows.Tested,
-        {"request": rows.JsonRpcRequest, "frame": rows.JsonRpcResponse, "result": rows.Tested},
+        {"request": wire.JsonRpcRequest, "frame": wire.JsonRpcResponse, "result": rows.Tested},
     ),
     "inbound.close": Act("Close a client's connection; its task goes on", rows.Done),
     "outbound.create": Act("Connect to a remote agent"),
