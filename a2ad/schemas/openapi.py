@@ -28,6 +28,7 @@ REFUSALS = {
     403: "The request does not come from this machine, or comes from another site.",
     404: "There is nothing of this id.",
     405: "The path answers to another method.",
+    406: "`Accept` excludes all that it is answered as.",
     408: "The body did not come in time.",
     409: "The action was not done; `errors` names the fields that are wrong, if any are.",
     413: "The body is larger than `limits.body_bytes`.",
@@ -49,7 +50,9 @@ class _SessionQuery(Schema):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A GET: what it answers with, one of it or (`many`) a list, or the events of its stream by name."""
+    """A GET: what it answers with, one of it or (`many`) a list, or the events of its stream by name; `texts` are
+    further media types of the answer.
+    """
 
     summary: str
     answer: type[Schema] | None = None
@@ -57,6 +60,7 @@ class Read:
     events: Events = field(default_factory=dict)
     query: type[Schema] | None = None
     errors: tuple[int, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,10 @@ READS: dict[str, Read] = {
     ),
     "/tools": Read("The tools that agents have of the outbound connections", rows.Tool, many=True),
     "/session": Read("A live session", rows.Session, query=_SessionQuery, errors=(404,)),
-    "/metrics": Read("Figures of the daemon", rows.Metrics, errors=(503,)),
+    "/metrics": Read(
+        "Figures of the daemon; as text for Prometheus where `Accept` asks for it",
+        rows.Metrics, texts=("application/openmetrics-text", "text/plain"), errors=(406,),
+    ),
     "/events": Read(
         "The snapshot now and after every change; an event's id names its content, for `Last-Event-ID`",
         events={"snapshot": rows.Snapshot}, query=control.Page, errors=(400, 503),
@@ -171,6 +178,7 @@ class _Description:
             assert read.answer is not None
             answer = self._ref(read.answer)
             content = _json({"type": "array", "items": answer} if read.many else answer)
+            content |= {text: {"schema": {"type": "string"}} for text in read.texts}
         return {
             "operationId": "".join(["read", *map(str.capitalize, re.findall(r"\w+", path or "snapshot"))]),
             "summary": read.summary,

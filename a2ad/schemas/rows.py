@@ -31,7 +31,7 @@ class Inbound(shapes.Row):
     card_url = shapes.text(data_key="cardUrl", metadata={"description": "The endpoint's absolute URL."})
     enabled = shapes.flag()
     skills = shapes.list_of(Skill)
-    token_set = fields.Boolean(required=True, data_key="tokenSet")
+    token_set = shapes.flag(data_key="tokenSet")
     auth_token_env = fields.String(data_key="authTokenEnv")
     error = shapes.maybe("Why it is not served although it is enabled.")
 
@@ -60,7 +60,7 @@ class Outbound(shapes.Row):
         keys=fields.String(), values=fields.Nested(Override), required=True, data_key="skillOverrides"
     )
     token_origins = shapes.list_of(fields.String(), data_key="tokenOrigins")
-    token_set = fields.Boolean(required=True, data_key="tokenSet")
+    token_set = shapes.flag(data_key="tokenSet")
     created_at = shapes.time(data_key="createdAt")
     preset = fields.String()
     bearer_token_env = fields.String(data_key="bearerTokenEnv")
@@ -172,7 +172,7 @@ class Snapshot(shapes.Row):
     tasks = shapes.list_of(TaskRow)
     peers = shapes.list_of(Peer)
     sessions = shapes.list_of(Session)
-    task_total = fields.Integer(required=True, data_key="taskTotal", validate=validate.Range(min=0))
+    task_total = shapes.count(data_key="taskTotal")
     plugins = shapes.list_of(Plugin)
     health = shapes.one(Health)
     attention = shapes.list_of(Attention)
@@ -185,7 +185,7 @@ class Preset(shapes.Row):
     id = shapes.text()
     name = shapes.text()
     description = shapes.text()
-    is_default = fields.Boolean(required=True, data_key="isDefault")
+    is_default = shapes.flag(data_key="isDefault")
 
 
 class Tool(shapes.Row):
@@ -197,15 +197,83 @@ class Tool(shapes.Row):
     skill = shapes.text()
 
 
-class Metrics(shapes.Row):
-    """Figures of the whole daemon."""
+class Ended(shapes.Row):
+    started = shapes.count()
+    completed = shapes.count()
+    failed = shapes.count()
+    canceled = shapes.count()
+    rejected = shapes.count()
 
-    class Meta:
-        unknown = INCLUDE
+
+class Minute(Ended):
+    at = shapes.time(metadata={"description": "When the minute begins."})
+
+
+class Bucket(shapes.Row):
+    le = fields.Float(required=True)
+    count = shapes.count()
+
+
+class Histogram(shapes.Row):
+    """A bucket counts the smaller ones' values too."""
+
+    count = shapes.count()
+    sum = fields.Float(required=True)
+    buckets = shapes.list_of(Bucket)
+
+
+class SentFigures(shapes.Row):
+    streams = shapes.count()
+    frames = shapes.count()
+    bytes = shapes.count()
+
+
+class StoreFigures(shapes.Row):
+    ok = shapes.flag()
+    commit_seconds = shapes.one(Histogram, data_key="commitSeconds")
+    commit_operations = shapes.one(Histogram, data_key="commitOperations")
+    failed_commits = shapes.count(data_key="failedCommits")
+
+
+class RefusedFigures(shapes.Row):
+    authentication = shapes.count()
+    rate_limit = shapes.count(data_key="rateLimit")
+
+
+class Metrics(shapes.Row):
+    """Figures of the whole daemon: `docs/metrics.md`."""
 
     version = shapes.text()
+    python = shapes.text()
     uptime_seconds = fields.Float(required=True, data_key="uptimeSeconds")
-    tasks = fields.Dict(keys=fields.String(), values=shapes.count(), required=True)
+    tasks = shapes.counts(description="Those that are kept, by state.")
+    tasks_in_memory = shapes.count(data_key="tasksInMemory")
+    runs = shapes.count()
+    runs_limit = shapes.count(data_key="runsLimit")
+    queued = shapes.count()
+    queued_limit = shapes.count(data_key="queuedLimit")
+    abandoned_runs = shapes.count(data_key="abandonedRuns")
+    streams = shapes.count()
+    peers = shapes.count()
+    sessions = shapes.count()
+    inbounds = shapes.count()
+    outbounds = shapes.count()
+    outbound_calls = shapes.count(data_key="outboundCalls")
+    plugins = shapes.count()
+    history = shapes.list_of(Minute, metadata={"description": "The last 60 minutes, oldest first."})
+    skills = fields.Dict(keys=fields.String(), values=fields.Nested(Ended), required=True)
+    task_seconds = fields.Dict(
+        keys=fields.String(), values=fields.Nested(Histogram), required=True, data_key="taskSeconds"
+    )
+    first_artifact_seconds = shapes.one(Histogram, data_key="firstArtifactSeconds")
+    runs_started = shapes.count(data_key="runsStarted")
+    sent = shapes.one(SentFigures)
+    store = shapes.one(StoreFigures)
+    outbound_results = shapes.counts(data_key="outboundResults")
+    refused = shapes.one(RefusedFigures)
+    plugin_errors = shapes.counts(data_key="pluginErrors")
+    loop_lag_seconds = shapes.one(Histogram, data_key="loopLagSeconds")
+    process = fields.Dict(keys=fields.String(), values=fields.Float(), required=True)
 
 
 # what becomes of an action

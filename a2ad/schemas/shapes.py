@@ -22,12 +22,17 @@ def maybe(description: str = "", **more: Any) -> fields.String:
     return fields.String(metadata={"description": description} if description else {}, **more)
 
 
-def flag() -> fields.Boolean:
-    return fields.Boolean(required=True)
+def flag(**more: Any) -> fields.Boolean:
+    return fields.Boolean(required=True, **more)
 
 
-def count() -> fields.Integer:
-    return fields.Integer(required=True, validate=validate.Range(min=0))
+def count(**more: Any) -> fields.Integer:
+    return fields.Integer(required=True, validate=validate.Range(min=0), **more)
+
+
+def counts(description: str = "", **more: Any) -> fields.Dict:
+    metadata = {"description": description} if description else {}
+    return fields.Dict(keys=fields.String(), values=count(), required=True, metadata=metadata, **more)
 
 
 def time(**more: Any) -> fields.DateTime:

@@ -308,15 +308,24 @@ def test_a_refusal_is_what_it_says(shared: DaemonProcess) -> None:
         raw(shared.control, "GET", BASE, [("Origin", "http://evil.example")]),
         raw(shared.control, "GET", f"{BASE}/task?id=nothing"),
         raw(shared.control, "DELETE", BASE),
+        raw(shared.control, "GET", f"{BASE}/metrics", [("Accept", "image/png")]),
         raw(shared.control, "POST", BASE, as_json, b"{}"),
         raw(shared.control, "POST", BASE, as_json, large),
         raw(shared.control, "POST", BASE, [("Content-Type", "text/plain")], b"{}"),
     ]
 
-    assert [answer.status for answer in refusals] == [400, 403, 404, 405, 409, 413, 415]
+    assert [answer.status for answer in refusals] == [400, 403, 404, 405, 406, 409, 413, 415]
     for answer in refusals:
         response = description.document["components"]["responses"][f"Refused{answer.status}"]
         description.check(response["content"]["application/json"]["schema"], answer.json)
+
+
+def test_the_other_media_types_are_answered_as_it_says(shared: DaemonProcess, document: Any) -> None:
+    content = document["paths"][f"{BASE}/metrics"]["get"]["responses"]["200"]["content"]
+
+    for media_type in content:
+        answer = raw(shared.control, "GET", f"{BASE}/metrics", [("Accept", media_type)])
+        assert (answer.status, answer.headers["Content-Type"].partition(";")[0]) == (200, media_type)
 
 
 def test_a_daemon_that_is_not_asked_for_it_does_without_what_makes_it() -> None:
