@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from marshmallow import EXCLUDE, RAISE, Schema, ValidationError, fields, missing, validate, validates_schema
 
@@ -16,8 +16,16 @@ _FILLED = validate.Length(min=1, max=10_000, error="must not be empty, nor longe
 _VARIABLE = validate.Regexp(r"([A-Za-z_][A-Za-z0-9_.-]{0,255})?\Z", error="must be the name of a variable")
 
 
-class _Action(Schema):
-    """Unknown fields are ignored, as everywhere on the wire."""
+class Action(Schema):
+    """Unknown fields are ignored, as everywhere on the wire. Of the fields in `one_of` exactly one is needed."""
+
+    one_of: ClassVar[tuple[str, ...]] = ()
+
+    @validates_schema(skip_on_field_errors=True)
+    def _one(self, data: dict[str, Any], **_: Any) -> None:
+        if self.one_of and sum(name in data for name in self.one_of) != 1:
+            first, *others = self.one_of
+            raise ValidationError(f"and {' and '.join(others)}: exactly one of them is needed", first)
 
     class Meta:
         unknown = EXCLUDE
@@ -38,11 +46,11 @@ class _Flag(fields.Boolean):
         return value
 
 
-class _Id(_Action):
+class _Id(Action):
     id = _Text(required=True, validate=_FILLED)
 
 
-class _InboundFields(_Action):
+class _InboundFields(Action):
     endpoint_path = _Text(data_key="endpointPath")
     preset = _Text(validate=_FILLED)
     auth_token_env = _Text(data_key="authTokenEnv", validate=_VARIABLE)
@@ -87,7 +95,7 @@ class _Skills(fields.List[str]):
         return tuple(dict.fromkeys(super()._deserialize(value, *args, **more)))
 
 
-class _Override(Schema):
+class Override(Schema):
     class Meta:
         unknown = RAISE
 
@@ -108,14 +116,14 @@ class _Milliseconds(fields.Integer):
         return super()._deserialize(value, *args, **more)
 
 
-class _OutboundFields(_Action):
+class _OutboundFields(Action):
     bearer_token_env = _Text(data_key="bearerTokenEnv", validate=_VARIABLE)
     preset = _Text()
     timeout_ms = _Milliseconds(data_key="timeoutMs")
     disabled_skills = _Skills(data_key="disabledSkills")
     skill_overrides = fields.Dict(
         keys=fields.String(validate=validate.Length(max=1000)),
-        values=fields.Nested(_Override),
+        values=fields.Nested(Override),
         data_key="skillOverrides",
         validate=validate.Length(max=1000),
         error_messages={"invalid": "must be an object", "null": "must be an object"},
@@ -129,7 +137,7 @@ class _OutboundCreate(_OutboundFields):
     enabled = _Flag()
 
 
-class _Fixed(fields.Field[Any]):
+class Fixed(fields.Field[Any]):
     """What stands and cannot be changed; `how` says what to do instead."""
 
     def __init__(self, how: str, **more: Any) -> None:
@@ -144,11 +152,11 @@ class _Fixed(fields.Field[Any]):
 
 class _OutboundUpdate(_Id, _OutboundFields):
     name = _Text(validate=_FILLED)
-    agent_card_url = _Fixed("remove the connection and create another one", data_key="agentCardUrl")
-    enabled = _Fixed("that is outbound.enable and outbound.disable")
+    agent_card_url = Fixed("remove the connection and create another one", data_key="agentCardUrl")
+    enabled = Fixed("that is outbound.enable and outbound.disable")
 
 
-class _Discover(_Action):
+class _Discover(Action):
     agent_card_url = _Text(data_key="agentCardUrl", required=True, validate=_FILLED)
     token = _Text(allow_none=True, validate=validate.Length(max=4096))
 
@@ -167,16 +175,12 @@ class _Call(_Id):
 
 
 class _Answer(_Id):
+    one_of = ("text", "option")
     text = _Text(validate=validate.Length(1, 1_000_000, error="must not be empty, nor longer than {max} characters"))
     option = _Text(validate=_FILLED)
 
-    @validates_schema(skip_on_field_errors=True)
-    def _one(self, data: dict[str, Any], **_: Any) -> None:
-        if ("text" in data) == ("option" in data):
-            raise ValidationError("and option: exactly one of them is needed", "text")
 
-
-ACTIONS: dict[str, Schema] = {
+ACTIONS: dict[str, Action] = {
     "inbound.create": _InboundCreate(),
     "inbound.update": _InboundUpdate(),
     "inbound.remove": _Id(),
@@ -226,7 +230,9 @@ class _Whole(fields.Integer):
         return int(super()._deserialize(value, attr, data, **more))
 
 
-class _Query(_Action):
+class Page(Action):
+    """Which tasks of the snapshot."""
+
     task_limit = _Whole(data_key="taskLimit", load_default=50, validate=validate.Range(1, 500))
     task_offset = _Whole(data_key="taskOffset", load_default=0, validate=validate.Range(0, 2**31))
     task_state = fields.String(data_key="taskState", validate=validate.OneOf([state.value for state in TaskState]))
@@ -234,13 +240,13 @@ class _Query(_Action):
     task_server_id = fields.String(data_key="taskServerId")
 
 
-_query = _Query()
+_page = Page()
 
 
 def read_query(query: Mapping[str, str]) -> dict[str, Any]:
     """The task page's parameters. Raises `ActionFailed`, which is a 400 here."""
     try:
-        loaded: dict[str, Any] = _query.load({key: value for key, value in query.items() if value != ""})
+        loaded: dict[str, Any] = _page.load({key: value for key, value in query.items() if value != ""})
     except ValidationError as error:
         raise _failure(error) from None
     return loaded

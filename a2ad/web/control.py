@@ -76,6 +76,7 @@ class ControlApi:
         self._base_url = base_url
         self._card_at = card_at
         self._stopping = asyncio.Event()
+        self._description: bytes | None = None
         self._reads: dict[str, Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]] = {
             "": self._read_snapshot,
             "/presets": self._read_presets,
@@ -86,6 +87,7 @@ class ControlApi:
             "/session": self._read_session,
             "/metrics": self._read_metrics,
             "/events": self._read_events,
+            "/openapi.json": self._read_description,
         }
 
     def stop(self) -> None:
@@ -146,6 +148,11 @@ class ControlApi:
             return _failed(406, f"metrics are {', '.join(FORMS)}")
         headers = {**HEADERS, hdrs.VARY: hdrs.ACCEPT, hdrs.CONTENT_TYPE: form}
         return web.Response(body=await self._metrics.encoded(form), headers=headers)
+
+    async def _read_description(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - a read like the others
+        if self._description is None:
+            self._description = await asyncio.to_thread(_describe, tuple(self._reads))
+        return web.Response(body=self._description, headers=HEADERS, content_type="application/json")
 
     async def _read_events(self, request: web.BaseRequest) -> web.StreamResponse:
         """A `snapshot` event at once and after every change; its id names the content, for `Last-Event-ID`."""
@@ -236,6 +243,12 @@ class ControlApi:
         kind, _, change = action.partition(".")
         if ok and kind in {"inbound", "outbound"} and action not in NO_CHANGES:
             self._host.emit(f"{kind}.changed", {"id": told["id"], "change": change})
+
+
+def _describe(paths: tuple[str, ...]) -> bytes:
+    from a2ad.schemas.openapi import document  # noqa: PLC0415 - what most daemons never need
+
+    return orjson.dumps(document(BASE, paths))
 
 
 def _answer(status: int, body: Any) -> web.Response:

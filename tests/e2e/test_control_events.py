@@ -1,58 +1,22 @@
 """The control API's stream of changes."""
 
-import http.client
-import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any, NamedTuple
 
 import pytest
 
 from tests.daemon import DaemonProcess
-from tests.e2e.control_support import connection
+from tests.e2e.control_support import SseEvents
 
-
-class Event(NamedTuple):
-    name: str
-    id: str
-    data: Any
-
-
-class Events:
-    """An open `/a2a/api/events`; `next()` waits for an event, past the comments."""
-
-    def __init__(self, response: http.client.HTTPResponse) -> None:
-        self.response = response
-
-    def next(self) -> Event:
-        fields: dict[str, str] = {}
-        for line in iter(self.response.readline, b""):
-            text = line.decode().rstrip("\n")
-            if text and not text.startswith(":"):
-                name, _, value = text.partition(": ")
-                fields[name] = value
-            elif not text and fields:
-                return Event(fields["event"], fields["id"], json.loads(fields["data"]))
-        raise EOFError
-
-    def next_line(self) -> bytes:
-        return self.response.readline()
-
-
-Watch = Callable[..., Events]
+Watch = Callable[..., SseEvents]
 
 
 @pytest.fixture
 def watch(daemon: DaemonProcess) -> Iterator[Watch]:
     with ExitStack() as stack:
 
-        def open_events(query: str = "", **headers: str) -> Events:
-            opened = stack.enter_context(connection(daemon.control))
-            named = {name.replace("_", "-"): value for name, value in headers.items()}
-            opened.request("GET", f"/a2a/api/events{query}", headers=named)
-            response = opened.getresponse()
-            assert response.status == 200
-            return Events(response)
+        def open_events(query: str = "", **headers: str) -> SseEvents:
+            return stack.enter_context(SseEvents(daemon.control, "GET", f"/a2a/api/events{query}", **headers))
 
         yield open_events
 
@@ -97,12 +61,10 @@ def test_every_change_is_another_snapshot(daemon: DaemonProcess, watch: Watch) -
 
 def test_without_a_change_nothing_but_comments_is_sent(launch: Callable[..., DaemonProcess]) -> None:
     daemon = launch(config="[a2a]\nkeepalive_seconds = 0.2\n")
-    with connection(daemon.url) as opened:
-        opened.request("GET", "/a2a/api/events")
-        events = Events(opened.getresponse())
+    with SseEvents(daemon.url, "GET", "/a2a/api/events") as events:
         events.next()
 
-        lines = [events.next_line() for _ in range(16)]
+        lines = [events.response.readline() for _ in range(16)]
 
     assert {line.rstrip(b"\r\n")[:1] for line in lines} <= {b":", b""}
     assert any(line.startswith(b":") for line in lines)
