@@ -78,4 +78,4 @@ def _heading(text: str) -> Iterator[str]:
 
 def _took(started: str, ended: str) -> str:
     seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds()
-    return f"{seconds:.1f} s"
+    return f"{seconds:.3f} s"

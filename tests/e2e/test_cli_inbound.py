@@ -195,7 +195,7 @@ def test_a_trial_that_ends_badly_or_waits_says_so_by_its_status(daemon: DaemonPr
     answered = command(daemon, "test", "mine", "Oslo", "--task", task.removeprefix("task: "))
     assert answered.out.endswith("Sunny in Oslo\n")
     assert context.startswith("context: ")
-    assert command(daemon, "test", "mine", "x", "--skill", "nothing", status=1).err.startswith("a2ad: skill ")
+    assert "is not a skill of this agent" in command(daemon, "test", "mine", "x", "--skill", "nothing", status=1).err
 
 
 def test_a_trial_shows_files_and_data_on_lines_of_their_own_and_replies(daemon: DaemonProcess, inbound: str) -> None:

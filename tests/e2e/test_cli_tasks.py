@@ -91,6 +91,9 @@ def test_a_task_is_shown_with_its_artifacts_and_messages(daemon: DaemonProcess, 
     assert 'artifact one\nNumbers:\n{"count": 42}\n[a.txt text/plain, 5 bytes]' in sections
     assert "artifact two\nPlace:\n[image/png: https://x.example/b.png]" in sections
     assert sections[-1] == "from the client\nhello\n"
+    timeline = next(section for section in sections if section.startswith("timeline\n")).splitlines()
+    assert timeline[1].split() == ["frame", "at", "state", "message"]
+    assert timeline[-1].split()[2] == "completed"
     missing = command(daemon, "tasks", "show", "nothing", "--json", status=1)
     assert (missing.json["ok"], missing.err) == (False, "a2ad: There is no such task\n")
 
