@@ -65,9 +65,10 @@ def test_a_reader_that_has_enough_is_no_error(daemon: DaemonProcess) -> None:
 
 def test_ctrl_c_ends_a_question_and_what_waits_with_status_130(daemon: DaemonProcess) -> None:
     inbound = daemon.create_inbound(name="kept")
-    status, screen = on_terminal(daemon.url, "inbound", "remove", "kept", answers=[("[y/N]: ", "\x03")])
+    # Python heeds a signal that comes just before it reads once the read has ended: the line after it ends it
+    status, screen = on_terminal(daemon.url, "inbound", "remove", "kept", answers=[("[y/N]: ", "\x03\n")])
     assert (status, "Traceback" in screen) == (130, False)
-    status, _ = on_terminal(daemon.url, "inbound", "token", "set", "kept", answers=[("Token: ", "\x03")])
+    status, _ = on_terminal(daemon.url, "inbound", "token", "set", "kept", answers=[("Token: ", "\x03\n")])
     assert status == 130
     with started(daemon.url, "tasks", "watch") as process:
         process.process.send_signal(signal.SIGINT)
