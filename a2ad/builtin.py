@@ -15,6 +15,7 @@ from a2ad.executors.session import SessionExecutor
 from a2ad.executors.subagent import SubagentExecutor
 from a2ad.hookspecs import hookimpl
 from a2ad.plugins import PluginHost
+from a2ad.plugins.host import BUILTIN
 
 
 class Builtins:
@@ -45,7 +46,7 @@ def load_plugins(config: Config, *, log: Any = None) -> tuple[PluginHost, Sessio
     """The plugin host with everything loaded, the built-in plugin first; and the sessions of its executors."""
     host = PluginHost(config, log=log)
     pool = SessionPool(host=host, idle_seconds=config.limits.idle_session_seconds)
-    host.load([("a2ad", Builtins(pool))])
+    host.load([(BUILTIN, Builtins(pool))])
     return host, pool
 
 

@@ -20,6 +20,7 @@ from a2ad.config import Config
 from a2ad.engine import Engine
 from a2ad.errors import StartupError, StoreRefused, StoreUnavailable
 from a2ad.executors.tools import SessionTools
+from a2ad.figures import Figures
 from a2ad.inbound import InboundRegistry
 from a2ad.outbound.net import Net
 from a2ad.outbound.registry import OutboundRegistry
@@ -32,7 +33,9 @@ from a2ad.web.actions import Actions
 from a2ad.web.control import BASE, ControlApi
 from a2ad.web.follow import Follow
 from a2ad.web.guard import route_path
+from a2ad.web.metrics import Metrics
 from a2ad.web.outbound import OutboundActions
+from a2ad.web.panel import Panel
 from a2ad.web.peers import Peers
 from a2ad.web.snapshot import Snapshots
 from a2ad.web.sse import Streams
@@ -52,14 +55,21 @@ class Daemon:
     outbounds: OutboundRegistry
     endpoint: A2AEndpoint
     control: ControlApi
+    panel: Panel
     streams: Streams
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """What A2A clients reach, and the control API, where the two share a listener."""
+        """What A2A clients reach, and what the operator does, where the two share a listener."""
         path = route_path(request)
-        if path == BASE or path.startswith(f"{BASE}/"):
-            return await self.control.handle(request)
+        if path == BASE or path.startswith(f"{BASE}/") or self.panel.answers(request):
+            return await self.operate(request)
         return await self.endpoint.handle(request)
+
+    async def operate(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The control API and its panel: all there is on a listener of their own."""
+        if self.panel.answers(request):
+            return await self.panel.handle(request)
+        return await self.control.handle(request)
 
 
 @asynccontextmanager
@@ -73,9 +83,11 @@ async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIt
     async with AsyncExitStack() as stack:
         host, pool = load_plugins(config)
         host.check_presets()
+        figures = Figures()
+        figures.tasks.declare(skill.id for preset in host.presets.values() for skill in preset.skills)
         stack.push_async_callback(host.close)
 
-        pool.store = store = await _open_store(config, host)
+        pool.store = store = await _open_store(config, host, figures)
         stack.push_async_callback(store.close)
         inbounds = InboundRegistry(store, host, config.a2a.default_inbound)
         with _store_needed():
@@ -86,6 +98,7 @@ async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIt
             store=store,
             host=host,
             audit=audit,
+            figures=figures,
             limits=config.limits,
             state_dir=config.state_dir,
             replay_frames=config.a2a.replay_frames,
@@ -94,6 +107,7 @@ async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIt
             store=store,
             host=host,
             audit=audit,
+            figures=figures,
             net=Net(_own_ports(listen_url, control_url)),
             state_dir=config.state_dir,
         )
@@ -103,10 +117,17 @@ async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIt
         pool.tools = tools = SessionTools(pool=pool, engine=engine, outbounds=outbounds, control_url=control_url)
         peers = Peers()
         streams = Streams(
-            peers, keepalive_seconds=config.a2a.keepalive_seconds, a2a_dialect=config.a2a.dialect == "a2a"
+            peers, figures, keepalive_seconds=config.a2a.keepalive_seconds, a2a_dialect=config.a2a.dialect == "a2a"
         )
         endpoint = A2AEndpoint(
-            config, engine=engine, inbounds=inbounds, host=host, audit=audit, peers=peers, streams=streams
+            config,
+            engine=engine,
+            inbounds=inbounds,
+            host=host,
+            audit=audit,
+            figures=figures,
+            peers=peers,
+            streams=streams,
         )
         control = ControlApi(
             config,
@@ -114,6 +135,16 @@ async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIt
             outbound=OutboundActions(outbounds, tools),
             snapshots=Snapshots(
                 config,
+                engine=engine,
+                inbounds=inbounds,
+                host=host,
+                outbounds=outbounds,
+                pool=pool,
+                peers=peers,
+            ),
+            metrics=Metrics(
+                config,
+                figures=figures,
                 engine=engine,
                 inbounds=inbounds,
                 host=host,
@@ -129,7 +160,8 @@ async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIt
             card_at=endpoint.card_at,
             follow=Follow(engine, streams),
         )
-        daemon = Daemon(config, host, store, engine, inbounds, outbounds, endpoint, control, streams)
+        panel = Panel(config.server.allowed_hosts)
+        daemon = Daemon(config, host, store, engine, inbounds, outbounds, endpoint, control, panel, streams)
         with _store_needed():
             await engine.start(inbounds)
         streams.start()
@@ -157,12 +189,13 @@ def _own_ports(listen_url: str, control_url: str) -> dict[int, bool]:
     return ports
 
 
-async def _open_store(config: Config, host: PluginHost) -> Store:
+async def _open_store(config: Config, host: PluginHost, figures: Figures) -> Store:
     settings = StoreSettings(
         url=config.store.url,
         state_dir=config.state_dir,
         synchronous=config.store.synchronous,
         replay_frames=config.a2a.replay_frames,
+        commits=figures.commits,
     )
     scheme = check_store_scheme(config, host)
     if scheme == "sqlite":

@@ -31,6 +31,8 @@ class TaskState(StrEnum):
     #: it is in `TERMINAL`, or in `INTERRUPTED`
     terminal: bool
     interrupted: bool
+    #: as people write it: `input_required`
+    word: str
 
 
 #: the enum's numbers in a2a.proto; input may use them, output never does
@@ -42,6 +44,7 @@ INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
 for _state in TaskState:
     _state.terminal = _state in TERMINAL
     _state.interrupted = _state in INTERRUPTED
+    _state.word = _state.value.removeprefix("TASK_STATE_").lower()
 
 #: What may follow what (`protocol.md` 5). WORKING may follow itself: a progress note.
 TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {

@@ -107,7 +107,7 @@ async def serve(config: Config, *, demo: bool, announce: Callable[[str], None]) 
         async with start(config, listen_url=listen_url, control_url=reached_at(sockets[-1])) as daemon:
             runners.append(await _listen(daemon.answer if shared else daemon.endpoint.handle, sockets[0]))
             if not shared:
-                runners.append(await _listen(daemon.control.handle, sockets[1]))
+                runners.append(await _listen(daemon.operate, sockets[1]))
             await _ready(daemon, sockets, announce, demo=demo)
             number = await stop
             log.info("daemon.stopping", signal=signal.Signals(number).name, runs=daemon.engine.scheduler.running)

@@ -31,6 +31,7 @@ from a2ad.audit import Audit
 from a2ad.config import LimitsConfig, load
 from a2ad.engine import Engine
 from a2ad.errors import StoreUnavailable
+from a2ad.figures import Figures
 from a2ad.plugins import PluginHost
 from a2ad.schemas import a2a
 from a2ad.store import StoreSettings
@@ -275,6 +276,7 @@ class Lab:
             store=self.store,  # type: ignore[arg-type]
             host=self.host,
             audit=Audit(self.store, self.host),  # type: ignore[arg-type]
+            figures=Figures(),
             limits=self.limits,
             state_dir=self.folder,
             replay_frames=self.replay_frames,

@@ -25,6 +25,7 @@ from a2ad import TaskState, hookimpl
 from a2ad.audit import Audit
 from a2ad.config import LimitsConfig, load
 from a2ad.engine import Accepted, Engine, LiveTask, Reader
+from a2ad.figures import Figures
 from a2ad.model import STATE_NUMBERS
 from a2ad.plugins import PluginHost
 from a2ad.schemas import a2a
@@ -98,6 +99,7 @@ class Lab:
             store=self.store,  # type: ignore[arg-type]
             host=self.host,
             audit=Audit(self.store, self.host),  # type: ignore[arg-type]
+            figures=Figures(),
             limits=self.limits,
             state_dir=self.folder,
             replay_frames=self.replay_frames,

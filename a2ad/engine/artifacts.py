@@ -131,6 +131,11 @@ class Artifacts:
         #: how much has gathered since the last `take_pending`
         self.pending_bytes = 0
 
+    @property
+    def none(self) -> bool:
+        """None has begun."""
+        return not self._held
+
     @classmethod
     def from_segments(cls, segments: Sequence[Segment]) -> Artifacts:
         artifacts = cls()

@@ -25,6 +25,7 @@ from a2ad.engine.task import LiveTask
 from a2ad.engine.threads import ThreadedGenerator
 from a2ad.engine.upkeep import Upkeep
 from a2ad.errors import Stopping, StoreRefused, StoreUnavailable, TaskNotCancelable, TaskNotFound, UnsupportedOperation
+from a2ad.figures import Figures
 from a2ad.model import TaskState
 from a2ad.plugins import PluginHost
 from a2ad.schemas.a2a import ListTasksParams, SendMessageParams
@@ -60,6 +61,7 @@ class Engine:
         store: Store,
         host: PluginHost,
         audit: Audit,
+        figures: Figures,
         limits: LimitsConfig,
         state_dir: Path,
         replay_frames: int,
@@ -67,6 +69,7 @@ class Engine:
         self.store = store
         self.host = host
         self.audit = audit
+        self.figures = figures
         self.limits = limits
         self.state_dir = state_dir
         self.live: dict[str, LiveTask] = {}
@@ -287,9 +290,11 @@ class Engine:
             del self.live[task.id]
 
     def on_state(self, task: LiveTask) -> None:
-        """Tell the observers where the task is now."""
+        """Count it, and tell the observers where the task is now."""
+        row = task.row
+        self.figures.tasks.reached(row.skill, task.counted, row.state, (row.updated_at - row.created_at) / 1000)
+        task.counted = row.state
         if self.host.has_observers:
-            row = task.row
             self.host.emit("task.state", {"taskId": row.id, "contextId": row.context_id, "serverId": row.inbound_id,
                                           "skill": row.skill, "state": row.state.value})  # fmt: skip
 

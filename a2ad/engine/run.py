@@ -20,7 +20,7 @@ from a2ad.engine.task import RETRY_FIRST, LiveTask
 from a2ad.engine.threads import ThreadedGenerator
 from a2ad.errors import StoreRefused, StoreUnavailable, error_text
 from a2ad.executor import Artifact, Executor, Preset, Reply, Status, TaskFailed, TaskOutcome, TaskRequest, Text
-from a2ad.model import TaskState
+from a2ad.model import TaskState, now_ms
 
 if TYPE_CHECKING:
     from a2ad.engine.core import Engine
@@ -66,6 +66,7 @@ class Run:
         loop = asyncio.get_running_loop()
         self.preset = request.preset
         self.deadline = loop.time() + self._engine.limits.run_seconds
+        self._engine.figures.runs += 1
         self.work = loop.create_task(self._live(request, begin=begin))
 
     async def stop(self, grace: float) -> bool:
@@ -103,6 +104,7 @@ class Run:
         try:
             await task.settle(*outcome)
         except InvalidOutput as error:
+            self._blame()
             await task.settle(TaskState.FAILED, f"The executor ended with a message that is not valid: {error}")
 
     async def _drive(self, request: TaskRequest) -> Outcome:
@@ -115,6 +117,7 @@ class Run:
             return await self._iterate(generator)
         except asyncio.CancelledError:
             if not self.stopping:
+                self._blame()
                 return Outcome(TaskState.FAILED, "The executor canceled itself")
             if not self._inside:
                 await self._throw_cancel(generator)
@@ -139,7 +142,7 @@ class Run:
 
     async def _iterate(self, generator: Any) -> Outcome:
         task, asking, behind = self.task, self.asking, self._engine.behind
-        first = True
+        first, unheard = True, task.artifacts.none
         # who follows it gets its first frame before more of them are made
         passed = TURN_BYTES if task.audience.log.readers else 0
         while True:
@@ -158,8 +161,8 @@ class Run:
             is_artifact = isinstance(event, Artifact)
             if not is_artifact and not (isinstance(event, Status) and event.state == TaskState.WORKING):
                 return await self._take_last(event, generator, first=first)
-            if task.row.hidden:
-                await self.insist(task.show)
+            if unheard:
+                unheard = await self._appear(is_artifact=is_artifact)
             size = task.add_artifact(event) if is_artifact else task.note(event.message, event.metadata)
             first = False
             behind.add(task)
@@ -169,6 +172,15 @@ class Run:
             if passed >= TURN_BYTES:
                 passed = 0
                 await asyncio.sleep(0)
+
+    async def _appear(self, *, is_artifact: bool) -> bool:
+        """Before anything is heard of the task, up to its first artifact. False: this is it."""
+        task = self.task
+        if task.row.hidden:
+            await self.insist(task.show)
+        if is_artifact:
+            self._engine.figures.tasks.first_artifact.add((now_ms() - task.row.created_at) / 1000)
+        return not is_artifact
 
     async def _keep_pace(self) -> None:
         """With the fastest reader, and with the store."""
@@ -267,9 +279,15 @@ class Run:
         if isinstance(error, TaskOutcome):
             return Outcome(error.state, error.message)
         if isinstance(error, InvalidOutput):
+            self._blame()
             return Outcome(TaskState.FAILED, f"The executor yielded something that is not valid: {error}")
+        self._blame()
         log.error("run.failed", task_id=self.task.id, executor=self.task.row.executor, exc_info=error)
         return Outcome(TaskState.FAILED, error_text(error))
+
+    def _blame(self) -> None:
+        host = self._engine.host
+        host.errors.add(host.plugin_of(self.task.row.executor, self.preset))
 
     async def insist(self, step: Callable[[], Awaitable[T]]) -> T:
         """What has to be durable before the run goes on is tried until the store takes it."""

@@ -57,7 +57,7 @@ class LiveTask:
     """
 
     __slots__ = ("_bytes", "_max_bytes", "_next_seq", "_on_state", "artifacts", "audience", "canceling", "continuing",
-                 "finishing", "history", "ledger", "row", "run", "ticket")  # fmt: skip
+                 "counted", "finishing", "history", "ledger", "row", "run", "ticket")  # fmt: skip
 
     def __init__(
         self,
@@ -79,6 +79,8 @@ class LiveTask:
         self.finishing: asyncio.Future[None] | None = None
         self.continuing = False
         self.canceling: asyncio.Task[None] | None = None
+        #: the state in which the figures have it; None while it is in none
+        self.counted: TaskState | None = None
         self._on_state = on_state
         self._next_seq = 0
         self._bytes = 0
@@ -86,6 +88,7 @@ class LiveTask:
 
     def restore(self, stored: StoredTask, events: Sequence[StatusEvent]) -> None:
         """Take over what the store has of it."""
+        self.counted = None if self.row.hidden else self.row.state
         self.history = list(stored.messages)
         self.artifacts = Artifacts.from_segments(stored.segments)
         self.ledger.restore(self.row, self.artifacts)
@@ -244,7 +247,8 @@ class LiveTask:
         # where it ends, the last frames are this status and the whole task
         row.frame_limit = number + 1 if ends else max(self.row.frame_limit, number + FRAME_BLOCK)
         messages = [] if message is None else [self._message(message)]
-        result = status_update(row, encoded)
+        # of one that has ended nobody asks for its status frames again
+        result = None if state.terminal else status_update(row, encoded)
 
         def publish() -> None:
             self.row = row
@@ -252,7 +256,10 @@ class LiveTask:
                 self._adopt(written)
             if shown:
                 self.emit_task()
-            self.audience.emit_status(result)
+            if result is not None:
+                self.audience.emit_status(result)
+            else:
+                self.audience.emit(status_update(row, encoded) if self.audience.log.readers else None)
             if ends:
                 self.emit_task()
                 if not self._waits_for_credential:
@@ -260,7 +267,7 @@ class LiveTask:
                 self.audience.wake()
             self._on_state(self)
 
-        events = [] if state.terminal else [StatusEvent(number, result)]
+        events = [] if result is None else [StatusEvent(number, result)]
         return Step(row, publish, messages=messages, events=events)
 
     async def begin(self) -> None:

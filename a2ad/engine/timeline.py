@@ -48,8 +48,8 @@ async def read_timeline(engine: Engine, task_id: str) -> Timeline:
     row = view.row
     kept = [Step(event.frame, orjson.loads(event.body)["statusUpdate"]["status"]) for event in events]
     steps = kept
-    if row.state.terminal and not (kept and TaskState(kept[-1].status["state"]).terminal):
-        # the frame before the last, which is the whole task; its status is in the row
+    if row.state.terminal:
+        # the frame before the last, which is the whole task; it is not kept, its status is in the row
         steps = [*kept, Step(row.frame_limit - 1, orjson.loads(row.status))]
     ended_at = timestamp(row.updated_at) if row.state.terminal else None
     return Timeline(view, steps, _started_at(view, steps, forgotten=len(kept) >= engine.replay_frames), ended_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 import structlog
@@ -35,8 +36,12 @@ class Upkeep:
         self._watchdog.stop()
 
     async def _tick(self) -> None:
+        figures = self._engine.figures
         while True:
+            due = time.monotonic() + TICK_SECONDS
             await asyncio.sleep(TICK_SECONDS)
+            figures.loop_lag.add(max(0.0, time.monotonic() - due))
+            figures.tasks.minutes.advance()
             self._watchdog.beat()
             try:
                 self._look()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from a2ad.errors import RemoteError, RemoteInvalid, RemoteRefused
+from a2ad.errors import RemoteAway, RemoteError, RemoteInvalid, RemoteRefused
 from a2ad.hookspecs import OutboundCall
 from a2ad.outbound.answer import Answer, Observer, Said, Stated, text_of
 from a2ad.outbound.client import Endpoint, Remote
@@ -23,6 +23,8 @@ from a2ad.store import OPERATOR
 MAX_DEPTH = 8
 #: calls of one connection at the same time, those that are being canceled among them
 MAX_CALLS = 256
+#: what the figures call a call that came to nothing
+_OUTCOMES = ((RemoteRefused, "refused"), (RemoteAway, "away"), (RemoteError, "invalid"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,32 @@ async def call_skill(
 
     Raises `RemoteError`, its text without the token. Where it is cancelled, the remote's task is.
     """
+    outcome = "dropped"
+    try:
+        result = await _call_skill(
+            registry, connection, skill_id, text, caller=caller, task_id=task_id, context_id=context_id,
+            observer=observer,
+        )  # fmt: skip
+        outcome = "message" if result.state is None else result.state.word
+        return result
+    except RemoteError as error:
+        outcome = next(word for kind, word in _OUTCOMES if isinstance(error, kind))
+        raise
+    finally:
+        registry.figures.outbound_calls.add(outcome)
+
+
+async def _call_skill(
+    registry: OutboundRegistry,
+    connection: Connection,
+    skill_id: str | None,
+    text: str,
+    *,
+    caller: Caller,
+    task_id: str | None,
+    context_id: str | None,
+    observer: Observer | None,
+) -> CallResult:
     if caller.depth >= MAX_DEPTH:
         raise RemoteRefused(f"agents have called agents {MAX_DEPTH} times in a row: the chain ends here")
     skill_id = _chosen(connection, skill_id)

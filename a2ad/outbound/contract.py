@@ -67,8 +67,9 @@ def for_model(result: CallResult) -> str:
     """A result as a tool's answer. Raises `ToolError` where the remote's task failed."""
     if result.failed:
         assert result.state is not None
-        word = result.state.value.removeprefix("TASK_STATE_").lower()
-        raise ToolError(f"The remote agent's task {word}: {result.reason or result.text or 'no reason given'}")
+        raise ToolError(
+            f"The remote agent's task {result.state.word}: {result.reason or result.text or 'no reason given'}"
+        )
     if result.state is not None and result.state.interrupted:
         what = "more input" if result.state is TaskState.INPUT_REQUIRED else "an authorisation"
         return (

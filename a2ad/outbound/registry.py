@@ -19,6 +19,7 @@ import structlog
 from a2ad.audit import Audit
 from a2ad.credentials import is_token
 from a2ad.errors import A2adError, ActionFailed, RemoteError, RemoteRefused, StoreUnavailable
+from a2ad.figures import Figures
 from a2ad.model import now_ms
 from a2ad.outbound.card import FetchedCard, fetch_card
 from a2ad.outbound.connection import Connection, usable_token
@@ -44,9 +45,12 @@ log = structlog.get_logger()
 class OutboundRegistry:
     """Every change is in the store before it takes effect."""
 
-    def __init__(self, *, store: Store, host: PluginHost, audit: Audit, net: Net, state_dir: Path) -> None:
+    def __init__(
+        self, *, store: Store, host: PluginHost, audit: Audit, figures: Figures, net: Net, state_dir: Path
+    ) -> None:
         self.host = host
         self.audit = audit
+        self.figures = figures
         self.net = net
         self.state_dir = state_dir
         self._store = store

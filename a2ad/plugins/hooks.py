@@ -21,6 +21,7 @@ import orjson
 import pluggy
 
 from a2ad import hookspecs
+from a2ad.figures import Tally
 from a2ad.hookspecs import Decision, Deny, Event, OutboundCall
 from a2ad.model import as_unicode, now_ms, timestamp
 from a2ad.plugins.observers import Observer
@@ -40,6 +41,8 @@ class Hooks:
     def __init__(self, gate_seconds: float, log: Any) -> None:
         self._gate_seconds = gate_seconds
         self._log = log
+        #: how often what a plugin brings failed, by the plugin's name
+        self.errors = Tally()
         self._slots: dict[pluggy.HookImpl, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, THREADS))
         self._running: set[asyncio.Task[Any]] = set()
         self._set_implementations({}, {})
@@ -90,8 +93,7 @@ class Hooks:
             if task.done() and not task.cancelled():
                 card = task.result()
             else:
-                name = self._names[impl.plugin_name]
-                self._log.error("plugin hook takes too long", plugin=name, hook="a2ad_agent_card")
+                self._failed("plugin hook takes too long", self._names[impl.plugin_name], hook="a2ad_agent_card")
         return card
 
     async def _changed_card(self, impl: pluggy.HookImpl, card: dict[str, Any], inbound: object) -> dict[str, Any]:
@@ -133,11 +135,13 @@ class Hooks:
             task = _current_task()
             if task is not None and task.cancelling():
                 raise  # the daemon's own doing
-            self._log.error(
-                "plugin hook failed", plugin=self._names[impl.plugin_name], hook=hook, error=type(error).__name__
-            )
+            self._failed("plugin hook failed", self._names[impl.plugin_name], hook=hook, error=type(error).__name__)
         except BaseException as error:  # noqa: BLE001 - a plugin may fail in any way, sys.exit() included
-            self._log.error("plugin hook failed", plugin=self._names[impl.plugin_name], hook=hook, exc_info=error)
+            self._failed("plugin hook failed", self._names[impl.plugin_name], hook=hook, exc_info=error)
+
+    def _failed(self, event: str, plugin: str, **told: Any) -> None:
+        self.errors.add(plugin)
+        self._log.error(event, plugin=plugin, **told)
 
     async def inbound_task(self, decision: Decision) -> Deny | None:
         """Ask every policy hook in turn; the first denial, or None.
@@ -156,18 +160,18 @@ class Hooks:
             name = self._names[impl.plugin_name]
             task = await self._bounded(self._verdict(impl, hook, arguments))
             if not task.done():
-                self._log.error("policy plugin did not decide in time", plugin=name, hook=hook)
+                self._failed("policy plugin did not decide in time", name, hook=hook)
                 verdict: Deny | None = Deny(f"policy plugin {name} did not decide in time")
             elif task.cancelled():  # by itself: it was not asked to
-                self._log.error("plugin hook failed", plugin=name, hook=hook, error="it cancelled itself")
-                verdict = _failed(name)
+                self._failed("plugin hook failed", name, hook=hook, error="it cancelled itself")
+                verdict = _denial(name)
             else:
                 verdict = task.result()
             denial = denial or verdict
         return denial
 
     async def _verdict(self, impl: pluggy.HookImpl, hook: str, arguments: Mapping[str, Any]) -> Deny | None:
-        verdict: Deny | None = _failed(self._names[impl.plugin_name])
+        verdict: Deny | None = _denial(self._names[impl.plugin_name])
         with self._logged(impl, hook):
             answer = await self._call_async(impl, arguments)
             if answer is not None and not (isinstance(answer, Deny) and isinstance(answer.reason, str)):
@@ -263,5 +267,5 @@ def _current_task() -> asyncio.Task[Any] | None:
         return None
 
 
-def _failed(plugin: str) -> Deny:
+def _denial(plugin: str) -> Deny:
     return Deny(f"policy plugin {plugin} failed")

@@ -25,6 +25,9 @@ from a2ad.plugins.discovery import Found
 from a2ad.plugins.hooks import HOOKS, Hooks, discard, invoke
 from a2ad.plugins.registrations import Draft, Registered, RegistrationError, Registrations
 
+#: the plugin that comes with the daemon
+BUILTIN = "a2ad"
+
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
@@ -121,6 +124,11 @@ class PluginHost(Hooks):
     def made_agents(self) -> list[Agent]:
         return list(self._made.values())
 
+    def plugin_of(self, executor: str, preset: Preset) -> str:
+        """The plugin whose code runs a task: for an executor that is built in, it is that of the preset's agent."""
+        plugin = self.executors[executor].plugin
+        return plugin if plugin != BUILTIN else self.agents[preset.agent].plugin
+
     def default_preset(self) -> Preset:
         """The preset that is marked as the default, else the first."""
         presets = list(self.presets.values())
@@ -145,11 +153,11 @@ class PluginHost(Hooks):
             except asyncio.CancelledError:
                 raise
             except BaseException as error:  # noqa: BLE001 - as every other call into a plugin
-                self._log.error("executor failed to close", executor=name, plugin=registered.plugin, exc_info=error)
+                self._failed("executor failed to close", registered.plugin, executor=name, exc_info=error)
 
         task = await self._bounded(close())
         if not task.done():
-            self._log.error("executor did not close in time", executor=name, plugin=registered.plugin)
+            self._failed("executor did not close in time", registered.plugin, executor=name)
 
     def _load(self, found: Found) -> None:
         info = PluginInfo(found.name, found.version, found.source, "loaded")
@@ -207,9 +215,9 @@ class PluginHost(Hooks):
         plain = isinstance(error, RegistrationError | pluggy.PluginValidationError)
         text = str(error) if plain else f"{type(error).__name__}: {error_text(error)}"
         plugin.info = replace(plugin.info, state="failed", error=text)
-        self._log.error(
+        self._failed(
             "plugin failed and is left out",
-            plugin=plugin.info.name,
+            plugin.info.name,
             source=plugin.info.source,
             error=text,
             exc_info=None if plain else error,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from a2ad.figures import CommitFigures
 from a2ad.model import TaskState
 
 #: the caller of a request without a credential, with the inbound's own token, and of the operator
@@ -18,12 +19,13 @@ ANONYMOUS, TOKEN, OPERATOR = "anonymous", "token", "operator"
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """What a store is opened with. `url` is empty for the default in `state_dir`."""
+    """What a store is opened with. `url` is empty for the default in `state_dir`; `commits` is for it to count into."""
 
     url: str
     state_dir: Path
     synchronous: str = "normal"
     replay_frames: int = 200
+    commits: CommitFigures = field(default_factory=CommitFigures)
 
 
 @dataclass(frozen=True, slots=True)

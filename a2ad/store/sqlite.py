@@ -167,7 +167,7 @@ async def open_sqlite(settings: StoreSettings) -> SqliteStore:
     except sqlite3.Error as error:
         raise StartupError(f"the database {path} cannot be opened: {error}") from None
     reader, lists = [await _open_reader(path) for _ in range(2)]
-    writer = Writer(connection, flush_counts, waits_for_disk=settings.synchronous != "normal")
+    writer = Writer(connection, flush_counts, settings.commits, waits_for_disk=settings.synchronous != "normal")
     return SqliteStore(path, writer, reader, lists, secret, settings.replay_frames)
 
 

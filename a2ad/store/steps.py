@@ -29,7 +29,14 @@ _FORGET_OLD_EVENTS = """
     DELETE FROM status_events WHERE task_id = ?1 AND frame <= (
         SELECT frame FROM status_events WHERE task_id = ?1 ORDER BY frame DESC LIMIT 1 OFFSET ?2)
 """
+_NOTHING: dict[None, None] = {}
 _COUNT = "INSERT INTO task_counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n"
+
+
+# Of each value that is no int, float or str itself, sqlite3 asks whether it is to be adapted, and where there is no
+# answer it looks the value over at length: 0.5 µs, and a task has some 14. So there is one, and a flag is bound as int.
+sqlite3.register_adapter(bytes, bytes)
+sqlite3.register_adapter(type(None), _NOTHING.get)
 
 
 def size_of(change: Change) -> int:
@@ -66,7 +73,7 @@ def write_step(connection: sqlite3.Connection, tally: Tally, change: Change, rep
     for seq, place, artifact_id, replace, head, parts in change.segments:
         if replace and seq > 0:
             execute(_FORGET_ARTIFACT, (row.id, artifact_id))
-        execute(_SEGMENT, (row.id, seq, place, artifact_id, replace, head, parts))
+        execute(_SEGMENT, (row.id, seq, place, artifact_id, +replace, head, parts))
     for digest in change.attachments:
         execute(_ATTACHMENT, (digest, row.id))
     _write_events(connection, change, replay_frames)
@@ -85,7 +92,7 @@ def _take_key(connection: sqlite3.Connection, row: TaskRow, key: MessageRow) -> 
 def _write_row(connection: sqlite3.Connection, tally: Tally, change: Change) -> None:
     row, previous = change.row, change.previous
     state = NUMBERS[row.state]
-    mutable = (state, row.status, row.updated_at, row.frame_limit, row.queued, row.hidden, row.metadata, row.reply)
+    mutable = (state, row.status, row.updated_at, row.frame_limit, +row.queued, +row.hidden, row.metadata, row.reply)
     if previous is None:
         fixed = (row.id, row.inbound_id, row.context_id, row.caller, row.peer, row.skill, row.executor, row.created_at)
         connection.execute(_NEW_TASK, mutable + fixed)

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 import structlog
 
 from a2ad.errors import StoreRefused, StoreUnavailable
+from a2ad.figures import CommitFigures
 from a2ad.model import now_ms
 from a2ad.store import StoreHealth
 
@@ -60,10 +61,15 @@ class Writer:
     somebody else first of all. Until the thread has given it back, all that is submitted goes to the thread.
     """
 
-    def __init__(self, connection: sqlite3.Connection, flush: Operation[None], *, waits_for_disk: bool) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, flush: Operation[None], commits: CommitFigures, *, waits_for_disk: bool
+    ) -> None:
         """`flush` runs once before each commit, to write the tally. `waits_for_disk`: every commit does."""
         self._connection = connection
         self._flush = flush
+        self._figures = commits
+        #: how long the last transaction took, in seconds
+        self._took = 0.0
         self._waits_for_disk = waits_for_disk
         self._loop = asyncio.get_running_loop()
         self._gathered: list[Submitted] = []
@@ -133,15 +139,14 @@ class Writer:
 
     def _commit_here(self, group: list[Submitted]) -> bool:
         """False where it went wrong, in whatever way: the thread finds out, and has the time."""
-        start = monotonic()
         try:
             outcomes = self._transaction([operation for operation, _ in group])
         except Exception:  # noqa: BLE001 - it comes again in the thread
             return False
-        if (now := monotonic()) - start <= SLOW_SECONDS:
+        if self._took <= SLOW_SECONDS:
             self._slow_for = SLOW_FOR_SECONDS
         else:
-            self._slow_until = now + self._slow_for
+            self._slow_until = monotonic() + self._slow_for
             self._slow_for = min(2 * self._slow_for, SLOW_FOR_MOST)
         _deliver([future for _, future in group], outcomes)
         return True
@@ -212,6 +217,7 @@ class Writer:
             outcomes = self._transaction(operations)
         except sqlite3.OperationalError as error:
             # locked, full, read-only, not readable: that is no operation's fault, and every one would wait again
+            self._figures.failures += 1
             if operations != [_probe]:
                 log.error("store.write_failed", error=str(error), operations=len(operations))  # noqa: TRY400
             if self.health.error is None:
@@ -234,6 +240,7 @@ class Writer:
     def _transaction(self, operations: list[Operation[Any]]) -> list[Any]:
         connection = self._connection
         tally: Tally = {}
+        start = monotonic()
         connection.execute("BEGIN IMMEDIATE")
         try:
             outcomes = [operation(connection, tally) for operation in operations]
@@ -243,6 +250,8 @@ class Writer:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+        self._took = monotonic() - start
+        self._figures.add(self._took, len(operations))
         return outcomes
 
 

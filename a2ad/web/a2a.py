@@ -14,6 +14,7 @@ from a2ad.audit import Audit
 from a2ad.card import Card, build_card
 from a2ad.config import Config
 from a2ad.engine import Engine
+from a2ad.figures import Figures
 from a2ad.inbound import Inbound, InboundRegistry
 from a2ad.plugins import PluginHost
 from a2ad.web import jsonrpc
@@ -58,6 +59,7 @@ class A2AEndpoint:
         inbounds: InboundRegistry,
         host: PluginHost,
         audit: Audit,
+        figures: Figures,
         peers: Peers,
         streams: Streams,
     ) -> None:
@@ -65,6 +67,7 @@ class A2AEndpoint:
         self._inbounds = inbounds
         self._host = host
         self._audit = audit
+        self._figures = figures
         self._peers = peers
         self._answers = Answers()
         self._a2a_dialect = config.a2a.dialect == "a2a"
@@ -178,9 +181,11 @@ class A2AEndpoint:
         """The caller's name. Raises `RateLimited`, `Unauthorized`."""
         wait = self._limiter.wait(source)
         if wait:
+            self._figures.rate_limited += 1
             raise errors.RateLimited(retry_after=wait)
         caller = inbound.authenticate(request.headers.get(hdrs.AUTHORIZATION))
         if caller is None:
+            self._figures.authentication_failures += 1
             self._audit.record("auth.failed", {"serverId": inbound.id, "source": source})
             raise errors.Unauthorized
         return caller

@@ -27,6 +27,7 @@ from a2ad.web.actions import Actions
 from a2ad.web.calls import Performed, stream, until_disconnect, wants_stream
 from a2ad.web.follow import Follow
 from a2ad.web.guard import BodyError, control_refusal, media_type, peer_address, read_body, route_path
+from a2ad.web.metrics import FORMS, Metrics, wanted_form
 from a2ad.web.outbound import OutboundActions
 from a2ad.web.send_test import Streamed
 from a2ad.web.snapshot import Snapshots
@@ -54,6 +55,7 @@ class ControlApi:
         actions: Actions,
         outbound: OutboundActions,
         snapshots: Snapshots,
+        metrics: Metrics,
         inbounds: InboundRegistry,
         host: PluginHost,
         audit: Audit,
@@ -67,6 +69,7 @@ class ControlApi:
         self._outbound = outbound
         self._actions = {**actions.by_name, **outbound.by_name}
         self._snapshots = snapshots
+        self._metrics = metrics
         self._inbounds = inbounds
         self._host = host
         self._audit = audit
@@ -137,8 +140,12 @@ class ControlApi:
     async def _read_tools(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - a read like the others
         return _answer(200, self._snapshots.tools())
 
-    async def _read_metrics(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - a read like the others
-        return _answer(200, await self._snapshots.metrics())
+    async def _read_metrics(self, request: web.BaseRequest) -> web.Response:
+        form = wanted_form(request)
+        if form is None:
+            return _failed(406, f"metrics are {', '.join(FORMS)}")
+        headers = {**HEADERS, hdrs.VARY: hdrs.ACCEPT, hdrs.CONTENT_TYPE: form}
+        return web.Response(body=await self._metrics.encoded(form), headers=headers)
 
     async def _read_events(self, request: web.BaseRequest) -> web.StreamResponse:
         """A `snapshot` event at once and after every change; its id names the content, for `Last-Event-ID`."""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import orjson
-from aiohttp import hdrs, web
+from aiohttp import web
 from orjson import Fragment
 
 from a2ad.card import Card
@@ -19,6 +19,7 @@ from a2ad.engine.pages import page_violations
 from a2ad.errors import ContentTypeNotSupported, InvalidRequest, PushNotificationNotSupported
 from a2ad.inbound import Inbound
 from a2ad.schemas import a2a
+from a2ad.web.accept import media_ranges, quality
 from a2ad.web.peers import Peer
 from a2ad.web.sse import Streams, last_event_id
 
@@ -149,18 +150,5 @@ def _admits_text(modes: tuple[str, ...]) -> bool:
 
 
 def _check_accepts_stream(request: web.BaseRequest) -> None:
-    ranges = [part.strip() for header in request.headers.getall(hdrs.ACCEPT, ()) for part in header.split(",")]
-    wanted = [_media_range(part) for part in ranges if part]
-    if wanted and not any(
-        media_range in {"text/event-stream", "text/*", "*/*"} and quality > 0 for media_range, quality in wanted
-    ):
+    if not quality(media_ranges(request), "text/event-stream"):
         raise InvalidRequest("A stream is text/event-stream, which the Accept header excludes")
-
-
-def _media_range(text: str) -> tuple[str, float]:
-    media_range, *parameters = (piece.strip().lower() for piece in text.split(";"))
-    quality = next((value[2:] for value in parameters if value.startswith("q=")), "1")
-    try:
-        return media_range, float(quality)
-    except ValueError:
-        return media_range, 1.0

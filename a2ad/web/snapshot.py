@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +24,6 @@ from a2ad.plugins import PluginHost
 from a2ad.store import TaskQuery
 from a2ad.web.outbound import outbound_row
 from a2ad.web.peers import Peers
-from a2ad.web.sse import Streams
 
 SUMMARY_LENGTH = 200
 #: tasks that wait for an answer, of each kind, in the snapshot
@@ -47,7 +45,6 @@ class Snapshots:
         outbounds: OutboundRegistry,
         pool: SessionPool,
         peers: Peers,
-        streams: Streams,
     ) -> None:
         self._config = config
         self._engine = engine
@@ -56,8 +53,6 @@ class Snapshots:
         self._outbounds = outbounds
         self._pool = pool
         self._peers = peers
-        self._streams = streams
-        self._started = time.monotonic()
 
     async def snapshot(self, query: Mapping[str, Any], base_url: str) -> dict[str, Any]:
         state = query.get("task_state")
@@ -154,31 +149,6 @@ class Snapshots:
     def session(self, context_id: str, inbound_id: str | None) -> dict[str, Any] | None:
         live = self._pool.of_context(context_id, inbound_id)
         return session_row(live[0]) if live else None
-
-    async def metrics(self) -> dict[str, Any]:
-        """Figures of the whole daemon; tasks are counted by state over all that are stored."""
-        counts: dict[str, int] = {state.value: 0 for state in TaskState}
-        for (_, state), n in (await self._engine.store.counts()).items():
-            counts[state.value] += n
-        scheduler = self._engine.scheduler
-        return {
-            "version": __version__,
-            "uptimeSeconds": round(time.monotonic() - self._started, 3),
-            "tasks": counts,
-            "tasksInMemory": len(self._engine.live),
-            "runs": scheduler.running,
-            "runsLimit": self._config.limits.runs,
-            "queued": scheduler.queued,
-            "queuedLimit": self._config.limits.queued,
-            "abandonedRuns": len(self._engine.abandoned),
-            "streams": len(self._streams),
-            "peers": sum(1 for _ in self._peers),
-            "sessions": sum(1 for _ in self._pool),
-            "inbounds": len(self._inbounds),
-            "outbounds": len(self._outbounds),
-            "outboundCalls": sum(len(connection.calls) for connection in self._outbounds),
-            "plugins": len(self._host.plugins),
-        }
 
 
 def _bounded(asked: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from aiohttp import hdrs, web
 
 from a2ad.engine import Frame, Lagged, Reader
 from a2ad.errors import InternalError, ProtocolError
+from a2ad.figures import Figures
 from a2ad.web import jsonrpc
 from a2ad.web.peers import Peers
 
@@ -99,8 +100,9 @@ class Stream:
 class Streams:
     """All open streams, and the one timer that they share."""
 
-    def __init__(self, peers: Peers, *, keepalive_seconds: float, a2a_dialect: bool) -> None:
+    def __init__(self, peers: Peers, figures: Figures, *, keepalive_seconds: float, a2a_dialect: bool) -> None:
         self._peers = peers
+        self._figures = figures
         self._keepalive = keepalive_seconds
         self._a2a_dialect = a2a_dialect
         self._open: set[Stream] = set()
@@ -142,10 +144,11 @@ class Streams:
             if form.opening or not reader.ready:
                 await response.write(form.opening or COMMENT)  # the headers must not wait for the first frame
             self._open.add(stream)
+            self._figures.streams += 1
             while frames := await reader.take():
                 stream.writing = True
                 stream.last_write = loop.time()
-                await response.write(_events(frames, form.before, form.after))
+                await response.write(self._counted(len(frames), _events(frames, form.before, form.after)))
                 stream.writing = False
                 stream.last_write = loop.time()
                 del frames  # nothing of them is held while there are no others
@@ -156,6 +159,11 @@ class Streams:
             self._open.discard(stream)
             reader.close()
         return response
+
+    def _counted(self, frames: int, events: bytes) -> bytes:
+        self._figures.frames += frames
+        self._figures.bytes += len(events)
+        return events
 
     @staticmethod
     async def _finish(request: web.BaseRequest, response: web.StreamResponse, reader: Reader, form: Form) -> None:

@@ -137,6 +137,7 @@ def test_the_head_of_a_stream_keeps_proxies_from_holding_it_back(lab: Lab) -> No
             body = _body(method, params)
             lines = ("Content-Type: application/json", f"Content-Length: {len(body)}")
             sock.sendall(head(lab.endpoint(lab.agent), *lines) + body)
+        until(lambda: sum(peer["streaming"] for peer in lab.read("")["peers"]) == 2)
         lab.open("heads")
         for answer in (answer_on(first), answer_on(second)):
             assert answer.status == 200

@@ -70,7 +70,7 @@ def sits_apart(daemon: DaemonProcess) -> None:
 
     message = b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"role":"ROLE_USER","parts":'
     message += b'[{"text":"x"}]}}}'
-    for target in (path, f"/{path}", f"{path}/agent-card.json", "/.well-known/agent-card.json", "/"):
+    for target in (path, f"/{path}", f"{path}/agent-card.json", "/.well-known/agent-card.json"):
         assert raw(daemon.control, "GET", target).status == 404
         assert raw(daemon.control, "POST", target, [("Content-Type", "application/json")], message).status == 404
         assert raw(daemon.control, "GET", target, host="evil.test").status in {403, 404}

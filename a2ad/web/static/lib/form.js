@@ -1,0 +1,86 @@
+import { t } from "./i18n.js";
+import { visible } from "./format.js";
+import { html, uniqueId, useEffect, useRef, useState } from "./html.js";
+import { Notice, useAction } from "./feedback.js";
+import { Button } from "./controls.js";
+
+/**
+ * A labelled input with its hint and its errors.
+ * @param {{name: string, label: string, hint?: unknown, type?: string, value: unknown, onInput: (value: unknown) => void,
+ *   errors?: string[], required?: boolean, options?: {value: string, label: string}[]}} props `type` is an input's, or
+ * `textarea`, `select` (with `options`), `checkbox`; others go to the element
+ */
+export function Field({ name, label, hint, type = "text", value, onInput, errors = [], required = false, options, ...rest }) {
+  const [id] = useState(() => uniqueId(name));
+  const described = [hint && `${id}-hint`, errors.length && `${id}-errors`].filter(Boolean).join(" ");
+  const attributes = { id, name, required, "aria-invalid": errors.length ? "true" : undefined,
+    "aria-describedby": described || undefined, ...rest };
+  const input = element({ type, value, onInput, options, attributes });
+  const labelled = html`<label for=${id}>${label}${!required || type === "checkbox" ? "" : html`<span class="required" aria-hidden="true"> *</span>`}</label>`;
+  return html`<div class="field ${type} ${errors.length ? "invalid" : ""}" data-field=${name}>
+    ${type === "checkbox" ? html`<div class="check">${input}${labelled}</div>` : html`${labelled}${input}`}
+    ${hint && html`<p class="hint" id="${id}-hint">${hint}</p>`}
+    ${errors.length > 0 && html`<p class="errors" id="${id}-errors">${visible(errors.join("; "))}</p>`}
+  </div>`;
+}
+
+function element({ type, value, onInput, options, attributes }) {
+  const changed = (event) => onInput(event.currentTarget.value);
+  if (type === "textarea") return html`<textarea ...${attributes} dir="auto" value=${value} onInput=${changed} />`;
+  if (type === "select") {
+    return html`<select ...${attributes} value=${value} onChange=${changed}>
+      ${options.map((option) => html`<option value=${option.value} selected=${option.value === value}>${option.label}</option>`)}</select>`;
+  }
+  if (type === "checkbox") {
+    return html`<input ...${attributes} type="checkbox" checked=${Boolean(value)}
+      onChange=${(event) => onInput(event.currentTarget.checked)} />`;
+  }
+  return html`<input ...${attributes} type=${type} dir="auto" value=${value} onInput=${changed} />`;
+}
+
+/**
+ * The values of a form, and what becomes of sending them.
+ * @param {object} initial the fields' first values
+ * @param {(values: object) => Promise<any>} submit such as `(values) => act("inbound.create", values)`
+ * @returns {object} `values`, `set(name, value)`, `field(name)` (the props of a Field), `busy`, `notice`, `reset()`,
+ * `onSubmit`, which is {@link Form}'s. Errors that belong to no field that was asked for are in the notice
+ */
+export function useForm(initial, submit) {
+  const [values, setValues] = useState(initial);
+  const action = useAction();
+  const form = useRef(null);
+  useEffect(() => {
+    if (Object.keys(action.errors).length) form.current?.querySelector("[aria-invalid=true]")?.focus();
+  }, [action.errors]);
+  const set = (name, value) => setValues((old) => ({ ...old, [name]: value }));
+  const onSubmit = (event) => {
+    event.preventDefault();
+    return action.run(() => submit(values));
+  };
+  const field = (name) => ({
+    name, value: values[name], onInput: (value) => set(name, value), errors: errorsOf(action.errors, name),
+  });
+  return { ...action, values, set, field, onSubmit, form, reset: () => (setValues(initial), action.clear()) };
+}
+
+/** The errors of a field and of what is in it: `skills` has those of `skills[0]` and `skills.x`, too. */
+function errorsOf(errors, name) {
+  return Object.entries(errors).flatMap(([path, texts]) => (path === name ? texts
+    : /^[.[]/.test(path.slice(name.length)) && path.startsWith(name) ? texts.map((text) => `${path}: ${text}`) : []));
+}
+
+/**
+ * A form with its button and what became of it.
+ * @param {{form: object, submit: string, kind?: string, onCancel?: () => void, children?: unknown}} props `form` is what
+ * {@link useForm} returned; `submit` is the button's text
+ */
+export function Form({ form, submit, kind = "primary", onCancel, children, ...rest }) {
+  return html`<form ...${rest} ref=${form.form} onSubmit=${form.onSubmit} novalidate class="form">
+    ${children}
+    <${Notice} notice=${form.notice} onClose=${form.clear} />
+    <div class="form-actions">
+      <${Button} type="submit" kind=${kind} busy=${form.busy}>${submit}</${Button}>
+      ${onCancel && html`<${Button} onClick=${onCancel}>${t("form.cancel")}</${Button}>`}
+    </div>
+  </form>`;
+}

@@ -1,0 +1,83 @@
+import { locale, t } from "./i18n.js";
+
+const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const BYTE_UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"];
+/** Controls, overrides of the direction, what is invisible: what could make a text look like another one. */
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+
+/**
+ * A text of somebody else's, with what is hidden in it shown as `⟨U+202E⟩`. Line ends and tabs stay.
+ * @param {unknown} text
+ * @returns {string}
+ */
+export function visible(text) {
+  return String(text ?? "").replaceAll("\r\n", "\n").replace(HIDDEN, (found) => {
+    const code = found.codePointAt(0);
+    if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+    return `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+  });
+}
+
+/**
+ * The beginning of a text, which never ends within a character.
+ * @param {string} text @param {number} length in UTF-16 units
+ */
+export function beginning(text, length) {
+  if (text.length <= length) return text;
+  const last = text.charCodeAt(length - 1);
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
+}
+
+/** `3 minutes ago`. @param {string} iso @param {number} [now] in milliseconds */
+export function relativeTime(iso, now = Date.now()) {
+  const seconds = Math.round((Date.parse(iso) - now) / 1000);
+  if (!Number.isFinite(seconds)) return String(iso);
+  if (Math.abs(seconds) < 5) return t("time.now");
+  const [unit, size] = UNITS.find(([, each]) => Math.abs(seconds) >= each);
+  return new Intl.RelativeTimeFormat(locale(), { numeric: "auto", style: "short" }).format(
+    Math.trunc(seconds / size), unit);
+}
+
+/** Date and time to the second, with the zone. @param {string} iso */
+export function exactTime(iso) {
+  const date = new Date(iso);
+  if (Number.isNaN(date.getTime())) return String(iso);
+  return new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "long" }).format(date);
+}
+
+/** Hour and minute. @param {string} iso */
+export const clockTime = (iso) =>
+  new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit" }).format(new Date(iso));
+
+/** `340 ms`, `12.5 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`. @param {number} milliseconds */
+export function duration(milliseconds) {
+  const seconds = milliseconds / 1000;
+  if (seconds < 1) return unit(Math.round(milliseconds), "millisecond");
+  if (seconds < 60) return unit(seconds, "second", seconds < 10 ? 1 : 0);
+  const [large, small] = seconds < 3600 ? [["minute", 60], ["second", 1]]
+    : seconds < 86400 ? [["hour", 3600], ["minute", 60]] : [["day", 86400], ["hour", 3600]];
+  const whole = Math.floor(seconds / large[1]);
+  const rest = Math.floor((seconds % large[1]) / small[1]);
+  return rest ? `${unit(whole, large[0])} ${unit(rest, small[0])}` : unit(whole, large[0]);
+}
+
+/** `1.4 MB`. @param {number} count */
+export function bytes(count) {
+  const power = Math.min(BYTE_UNITS.length - 1, Math.floor(Math.log10(Math.max(1, count)) / 3));
+  return unit(count / 1000 ** power, BYTE_UNITS[power], power ? 1 : 0);
+}
+
+/** @param {number} value */
+export const number = (value) => new Intl.NumberFormat(locale()).format(value);
+
+function unit(value, name, digits = 0) {
+  return new Intl.NumberFormat(locale(), {
+    style: "unit", unit: name, unitDisplay: "short", maximumFractionDigits: digits,
+  }).format(value);
+}
+
+/** A state's name without its prefix: `WORKING`, `connected`. @param {string} state */
+export const shortState = (state) => String(state ?? "").replace(/^TASK_STATE_/, "");
+
+/** A long id's beginning; the whole belongs into a title. @param {string} id */
+export const shortId = (id) => (id.length > 14 ? `${beginning(id, 8)}…` : id);

@@ -1,0 +1,64 @@
+import { t } from "./i18n.js";
+import { beginning, bytes, exactTime, relativeTime, visible } from "./format.js";
+import { html, useEffect, useMemo, useState } from "./html.js";
+import { Button } from "./controls.js";
+
+/** How much of a long text is shown at first, and how many times more with each press. */
+const FIRST = 4000;
+const MORE = 4;
+/** How much of a text the page shows at most: the rest is copied or saved. */
+const MOST = 1_000_000;
+/** How often "3 minutes ago" is made anew, in milliseconds. */
+const TICK = 10_000;
+
+/**
+ * A short text of somebody else's: a name, a description. It keeps its direction to itself.
+ * @param {{value: unknown, class?: string}} props
+ */
+export const Text = ({ value, class: name = "" }) => html`<bdi class="foreign ${name}">${visible(value)}</bdi>`;
+
+/** The time now, in milliseconds, rendered anew every ten seconds. @returns {number} */
+export function useNow() {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), TICK);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
+
+/** A moment: how long ago, and exactly on hovering. @param {{at?: string | null}} props ISO 8601 */
+export function Time({ at }) {
+  const now = Math.max(useNow(), Date.now());
+  if (!at) return html`<span class="muted">–</span>`;
+  return html`<time datetime=${at} title=${exactTime(at)}>${relativeTime(at, now)}</time>`;
+}
+
+/**
+ * A text of any length: its beginning, and more on asking. 10 MB do not hold the page up.
+ * @param {{value: string, first?: number, code?: boolean, name?: string}} props `code` sets it in a fixed width; `name`
+ * is that of the file it is saved as
+ */
+export function LongText({ value, first = FIRST, code = false, name = "text.txt" }) {
+  const text = String(value ?? "");
+  const [length, setLength] = useState(first);
+  const shown = useMemo(() => visible(beginning(text, length)), [text, length]);
+  const cut = text.length > length;
+  return html`<div class="long-text">
+    <pre class="foreign ${code ? "code" : "prose"}" dir="auto">${shown}${cut ? "…" : ""}</pre>
+    ${cut && html`<p class="more">
+      <span class="muted">${t("text.part", { part: bytes(length), all: bytes(text.length) })}</span>
+      ${length < MOST && html`<${Button} small onClick=${() => setLength(Math.min(MOST, length * MORE))}>${t("text.more")}</${Button}>`}
+      <${Button} small onClick=${() => save(text, name)}>${t("text.save")}</${Button}>
+    </p>`}
+  </div>`;
+}
+
+/** Have the browser save something as a file. @param {BlobPart} content @param {string} name @param {string} [type] */
+export function save(content, name, type = "application/octet-stream") {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([content], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), TICK);
+}

@@ -1,0 +1,101 @@
+import { useLive, usePolled } from "../lib/live.js";
+import { t } from "../lib/i18n.js";
+import { duration, exactTime, number, shortId } from "../lib/format.js";
+import { Chart } from "../lib/chart.js";
+import { Question } from "../lib/question.js";
+import { Card, Empty, LinkButton, PageHead, State, Table, Text, Time, href, html } from "../lib/ui.js";
+
+/** How often the figures are read, in milliseconds, and how many of the running tasks are shown. */
+const METRICS = 5000;
+const RUNNING = 10;
+
+/** What is going on, and what somebody has to see to. */
+export default function Overview() {
+  const { snapshot, tasks, taskTotal } = useLive({ taskState: "TASK_STATE_WORKING", taskLimit: RUNNING });
+  const metrics = usePolled("/metrics", METRICS);
+  const { health, attention, inbounds, plugins } = snapshot;
+  const lead = metrics && t("overview.lead", { version: health.version, uptime: duration(metrics.uptimeSeconds * 1000) });
+  return html`<${PageHead} title=${t("overview.title")} lead=${lead ?? `a2ad ${health.version}`}><${State} value=${health.status} /></${PageHead}>
+    ${!health.store.ok && html`<${StoreTrouble} store=${health.store} />`}
+    ${!inbounds.length && html`<${First} />`}
+    ${metrics && html`<${Figures} metrics=${metrics} />`}
+    <${Attention} attention=${attention} snapshot=${snapshot} />
+    ${metrics?.history && html`<${Hour} history=${metrics.history} />`}
+    <${Running} tasks=${tasks} total=${taskTotal} inbounds=${inbounds} />
+    ${plugins.length > 0 && html`<${Plugins} plugins=${plugins} />`}`;
+}
+
+const StoreTrouble = ({ store }) => html`<div class="notice failed" role="alert"><p>
+  ${t("overview.store", { error: store.error })}<br />${t("overview.store.since", { since: exactTime(store.since) })}</p></div>`;
+
+const First = () => html`<${Card} class="first"><${Empty} title=${t("overview.first")}><p>${t("overview.first.help")}</p>
+  <${LinkButton} kind="primary" href=${href("inbound")}>${t("overview.first.go")}</${LinkButton}></${Empty}></${Card}>`;
+
+function Figures({ metrics }) {
+  const { tasks } = metrics;
+  const waiting = (tasks.TASK_STATE_INPUT_REQUIRED ?? 0) + (tasks.TASK_STATE_AUTH_REQUIRED ?? 0);
+  const figures = [
+    ["overview.running", metrics.runs, t("overview.running.of", { limit: metrics.runsLimit })],
+    ["overview.queued", metrics.queued, t("overview.queued.of", { limit: metrics.queuedLimit })],
+    ["overview.waiting", waiting, t("overview.waiting.of")],
+    ["overview.open", metrics.peers, t("overview.open.of", { streams: metrics.streams, sessions: metrics.sessions })],
+  ];
+  return html`<dl class="figures">${figures.map(([key, value, of]) => html`<div key=${key}>
+    <dt>${t(key)}</dt><dd><strong>${number(value)}</strong><span>${of}</span></dd></div>`)}</dl>`;
+}
+
+function Hour({ history }) {
+  const minutes = (count) => history.map((each) => ({ at: each.at, n: count(each) }));
+  return html`<${Card} title=${t("overview.hour")}>
+    <div class="charts">
+      <${Chart} tone="good" label=${t("overview.chart.ended")} minutes=${minutes((each) => each.completed)} />
+      <${Chart} tone="bad" label=${t("overview.chart.failed")} minutes=${minutes((each) => each.failed + each.rejected)} />
+    </div></${Card}>`;
+}
+
+function Attention({ attention, snapshot }) {
+  if (!attention.length) return html`<p class="calm">${t("overview.attention.none")}</p>`;
+  return html`<${Card} title=${t("overview.attention")} aside=${attention.length} class="attention">
+    <ul>${attention.map((each) => html`<li key=${`${each.kind} ${each.id}`} data-id=${each.id} data-kind=${each.kind}>
+      <${Matter} matter=${each} name=${nameOf(each, snapshot)} /></li>`)}</ul></${Card}>`;
+}
+
+function Matter({ matter, name }) {
+  const page = matter.kind === "question" ? "tasks" : matter.kind;
+  const label = t(matter.kind === "question" ? "overview.attention.look" : "overview.attention.mend");
+  return html`<div class="matter-head"><span class="tag">${t(`overview.attention.${matter.kind}`)}</span>
+      <${Name} kind=${matter.kind} name=${name} />
+      ${matter.kind !== "plugin" && html`<${LinkButton} small href=${href(page, matter.id)}>${label}</${LinkButton}>`}</div>
+    ${matter.kind === "question" ? html`<${Question} taskId=${matter.taskId} question=${matter} />`
+      : html`<p class="foreign" dir="auto"><${Text} value=${matter.message} /></p>`}
+    ${matter.kind === "plugin" && html`<p class="muted">${t("overview.attention.plugin.help")}</p>`}`;
+}
+
+const Name = ({ kind, name }) => (kind === "question"
+  ? html`<span class="mono muted" title=${name}><${Text} value=${shortId(name)} /></span>`
+  : html`<strong><${Text} value=${name} /></strong>`);
+
+function nameOf({ kind, id }, snapshot) {
+  const rows = { inbound: snapshot.inbounds, outbound: snapshot.outbounds }[kind] ?? [];
+  return rows.find((row) => row.id === id)?.name ?? id;
+}
+
+function Running({ tasks, total, inbounds }) {
+  const names = new Map(inbounds.map((inbound) => [inbound.id, inbound.name]));
+  const columns = [
+    { key: "task", label: t("overview.task"), class: "wide", render: (task) => html`<a href=${href("tasks", task.id)}>
+      <${Text} value=${task.summary || t("overview.task.untitled")} class="one-line" /></a>` },
+    { key: "server", label: t("overview.task.server"), render: (task) => html`<${Text} value=${names.get(task.serverId) ?? task.serverId} />` },
+    { key: "since", label: t("overview.task.since"), render: (task) => html`<${Time} at=${task.createdAt} />` },
+  ];
+  const all = html`<a href=${href("tasks")}>${t("overview.now.all")}</a>`;
+  return html`<${Card} title=${t("overview.now")} aside=${all}>
+    <${Table} caption=${t("overview.now")} columns=${columns} rows=${tasks ?? []}
+      empty=${html`<p class="muted">${tasks ? t("overview.now.none") : t("app.loading")}</p>`} />
+    ${total > RUNNING && html`<p class="muted">${t("overview.now.more", { n: total - RUNNING })}</p>`}</${Card}>`;
+}
+
+function Plugins({ plugins }) {
+  return html`<${Card} title=${t("overview.plugins")}><ul class="plugins">${plugins.map((plugin) => html`<li key=${plugin.name}>
+    <${Text} value=${plugin.name} /> <span class="muted"><${Text} value=${plugin.version} /></span> <${State} value=${plugin.state} /></li>`)}</ul></${Card}>`;
+}
