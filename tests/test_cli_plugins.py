@@ -44,7 +44,7 @@ def daemon():
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            known = self.path.partition("?")[0] == "/a2a/api"
+            known = self.path.partition("?")[0] in {"/a2a/api", "/a2a/api/metrics"}
             self.send_response(answer["status"] if known else 404)
             self.end_headers()
             self.wfile.write(answer["body"].encode() if known else b"{}")
@@ -127,6 +127,16 @@ def test_the_client_gets_json_or_says_that_there_is_no_daemon(daemon):
     assert daemon_at(url, "a test").get()["plugins"][0]["name"] == "remote"
     with pytest.raises(NoDaemon, match="404"):
         daemon_at(url, "a test").get("/nothing")
+
+
+@pytest.mark.parametrize(("health", "status"), [("ok", 0), ("degraded", 1), ("stopping", 1)])
+def test_the_status_of_a_daemon_that_is_not_well_is_1(tmp_path, daemon, health, status):
+    url, answer = daemon
+    store = {"ok": False, "error": "no \x1b[31m room", "since": "2026-01-01T00:00:00.000Z"}
+    answer["body"] = json.dumps({"attention": [], "health": {"status": health, "store": store}, "tasks": {}})
+    done = run(tmp_path, "status", "--url", url)
+    assert done.returncode == status
+    assert "no ?[31m room, since 2026-01-01" in done.stdout
 
 
 @pytest.mark.parametrize(
