@@ -6,15 +6,17 @@ session executor alone turns what a session says into artifacts and statuses.
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from a2ad.executor import Artifact, Attachment, Status, TaskFailed, Text
 from a2ad.model import PartDict
+
+if TYPE_CHECKING:
+    import asyncio  # every command imports this module, and few have a loop
 
 
 class PresetError(ValueError):

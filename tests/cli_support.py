@@ -1,18 +1,45 @@
 """The command line as processes: run to the end, watched while it runs, and on a terminal."""
 
+import fcntl
 import json
 import os
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import click
+
+from a2ad.cli import COMMANDS, main
+
 #: a bound that only a hang reaches, in seconds
 PATIENCE = 60.0
+#: the command as it is installed
+PROGRAM = Path(sys.executable).parent / "a2ad"
+
+
+def every_command() -> dict[str, click.Command]:
+    """The built-in commands by what follows `a2ad`: groups and what is in them."""
+
+    def below(path: str, found: click.Command | None) -> Iterator[tuple[str, click.Command]]:
+        assert found is not None, path
+        yield path, found
+        if isinstance(found, click.Group):
+            for name, each in found.commands.items():
+                yield from below(f"{path} {name}", each)
+
+    with click.Context(main) as root:
+        return {path: each for name in COMMANDS for path, each in below(name, main.get_command(root, name))}
+
+
+def is_group(found: click.Command) -> bool:
+    return isinstance(found, click.Group)
 
 
 def command(*arguments: str) -> list[str]:
@@ -21,9 +48,10 @@ def command(*arguments: str) -> list[str]:
 
 def environment(url: str | None, env: dict[str, str] | None = None) -> dict[str, str]:
     """Nothing of the test run's own configuration; `url` is where the commands find the daemon."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("A2AD_")}
+    own = {"COLUMNS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"}
+    inherited = {name: value for name, value in os.environ.items() if not (name.startswith("A2AD_") or name in own)}
     found = {"A2AD_URL": url} if url is not None else {}
-    return {**inherited, "XDG_CONFIG_HOME": "/nonexistent", **found, **(env or {})}
+    return {**inherited, "XDG_CONFIG_HOME": "/nonexistent", "TERM": "xterm", **found, **(env or {})}
 
 
 class Done:
@@ -142,6 +170,8 @@ def on_terminal(
     *arguments: str,
     answers: Sequence[tuple[str, str | Callable[[], Any]]] = (),
     env: dict[str, str] | None = None,
+    columns: int = 80,
+    colours: bool = False,
 ) -> tuple[int, str]:
     """Run a command on a terminal of its own: its exit status, and all that stood on the screen.
 
@@ -150,13 +180,14 @@ def on_terminal(
     screen, waiting = b"", list(answers)
     ends = time.monotonic() + PATIENCE
     terminal, line = os.openpty()
+    fcntl.ioctl(line, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     process = subprocess.Popen(
         [sys.executable, "-c", _ON_TERMINAL, *command(*arguments)[1:]],
         stdin=line,
         stdout=line,
         stderr=line,
         start_new_session=True,
-        env=environment(url, env),
+        env=environment(url, {**({} if colours else {"NO_COLOR": "1"}), **(env or {})}),
     )
     os.close(line)
     try:

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from a2ad import __version__
-from a2ad.cli.client import NoDaemon, control_url, get_json
+from a2ad.cli.client import NoDaemon, configured_daemon, daemon_at
 from a2ad.config import load
 
 
@@ -44,7 +44,7 @@ def daemon():
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            known = self.path == "/a2a/api"
+            known = self.path.partition("?")[0] in {"/a2a/api", "/a2a/api/metrics"}
             self.send_response(answer["status"] if known else 404)
             self.end_headers()
             self.wfile.write(answer["body"].encode() if known else b"{}")
@@ -124,9 +124,19 @@ def test_another_server_at_the_address_is_no_daemon(tmp_path, daemon, status, bo
 
 def test_the_client_gets_json_or_says_that_there_is_no_daemon(daemon):
     url, _ = daemon
-    assert get_json(url, "/a2a/api")["plugins"][0]["name"] == "remote"
+    assert daemon_at(url, "a test").get()["plugins"][0]["name"] == "remote"
     with pytest.raises(NoDaemon, match="404"):
-        get_json(url, "/a2a/api/nothing")
+        daemon_at(url, "a test").get("/nothing")
+
+
+@pytest.mark.parametrize(("health", "status"), [("ok", 0), ("degraded", 1), ("stopping", 1)])
+def test_the_status_of_a_daemon_that_is_not_well_is_1(tmp_path, daemon, health, status):
+    url, answer = daemon
+    store = {"ok": False, "error": "no \x1b[31m room", "since": "2026-01-01T00:00:00.000Z"}
+    answer["body"] = json.dumps({"attention": [], "health": {"status": health, "store": store}, "tasks": {}})
+    done = run(tmp_path, "status", "--url", url)
+    assert done.returncode == status
+    assert "no ?[31m room, since 2026-01-01" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -140,9 +150,9 @@ def test_the_client_gets_json_or_says_that_there_is_no_daemon(daemon):
     ],
 )
 def test_the_control_api_is_where_the_configuration_puts_it(tmp_path, server, expected):
-    config = load(environ={"HOME": str(tmp_path)}, flags=server).config
-    assert control_url(config, None) == expected
-    assert control_url(config, "http://127.0.0.1:7") == "http://127.0.0.1:7"
+    daemon = configured_daemon(load(environ={"HOME": str(tmp_path)}, flags=server))
+    assert daemon.url == expected
+    assert daemon.origin.partition(" from flag ")[0] == (next(iter(server), "the default"))
 
 
 HELLO = """

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from a2ad.cli.frames import Telling
 from a2ad.cli.terminal import Conversation, safe
 from tests.cli_support import command, environment
 
@@ -81,3 +82,39 @@ def test_a_closed_stdout_is_no_traceback() -> None:
     )
     assert ended.returncode == 1
     assert ended.stderr.startswith(b"a2ad: http://127.0.0.1:1 cannot be reached")
+
+
+def frame(text: str, name: str = "result", *, append: bool = True) -> dict[str, Any]:
+    artifact = {"artifactId": name, "parts": [{"text": text}]}
+    return {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": artifact, "append": append}}
+
+
+def whole(*texts: tuple[str, str], state: str = "TASK_STATE_WORKING") -> dict[str, Any]:
+    artifacts = [{"artifactId": name, "parts": [{"text": text}]} for name, text in texts]
+    return {"task": {"id": "t", "contextId": "c", "status": {"state": state}, "artifacts": artifacts}}
+
+
+@pytest.mark.parametrize(
+    ("frames", "out"),
+    [
+        ([whole(), frame("one "), frame("two")], "one two\n"),
+        ([frame("one "), whole(("result", "one two")), frame(" three")], "one two three\n"),
+        ([frame("draft"), frame("final", append=False)], "draft\nfinal\n"),
+        ([frame("dra"), frame("draft", append=False)], "draft\n"),
+        ([frame("a", "1"), frame("b", "2"), frame("c", "2"), whole(("1", "a"), ("2", "bc"))], "a\n\nbc\n"),
+        ([frame(""), frame("x\n"), whole(("result", "x\n"))], "x\n"),
+        ([frame("x" * (10 << 20)), whole(("result", "x" * (10 << 20)))], "x" * (10 << 20) + "\n"),
+    ],
+)
+def test_what_a_task_says_in_frames_and_snapshots_is_said_once(
+    frames: list[dict[str, Any]], out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conversation = Conversation(as_json=False, task="the task")
+    telling = Telling(conversation)
+    for each in frames:
+        telling.take(each)
+    telling.take({"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": FAILED}}})
+    assert conversation.end(telling.outcome()) == 1
+    printed = capsys.readouterr()
+    assert printed.out == out
+    assert printed.err.splitlines()[-1] == "a2ad: the task failed"

@@ -21,6 +21,7 @@ from a2ad.cli.new_plugin import write_package
 from a2ad.cli.outbound import outbound
 from a2ad.cli.serve import serve
 from a2ad.schemas.control import ACTIONS
+from tests.cli_support import every_command, is_group
 from tests.daemon import DaemonProcess
 
 ROOT = Path(__file__).parent.parent
@@ -43,6 +44,7 @@ MADE = (a2ad.Artifact, a2ad.Status, a2ad.Reply, *AGENT_EVENTS)
 #: for the tests of a2ad itself
 LEFT_OUT = {"rpc", "stream", "request", "endpoint", "next_line", "await_control"}
 GUIDE = "From an empty file to a published package"
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 SERVE_FLAGS = {flag for parameter in serve.params for flag in parameter.opts}
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -178,11 +180,17 @@ def test_the_plugin_of_the_readme_answers_to_its_curl_calls(launch: Launch, tmp_
 
 
 def test_the_readme_names_the_flags_of_serve_and_no_others() -> None:
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) == SERVE_FLAGS
+    (row,) = [line for line in README.splitlines() if line.startswith("| `a2ad serve`")]
+    assert set(FLAG.findall(row)) == SERVE_FLAGS
+    known = {flag for command in every_command().values() for each in command.params for flag in each.opts}
+    assert set(FLAG.findall(README)) <= {*known, "--help"}
 
 
 def test_the_readme_names_every_command_and_no_others() -> None:
-    assert set(re.findall(r"(?:^| )\|? ?`a2ad ([a-z]+)", section(README, "Commands"))) == set(COMMANDS)
+    rows = dict(re.findall(r"^\| `a2ad ([a-z]+)` \| (.*) \|$", section(README, "Commands"), re.MULTILINE))
+    assert list(rows) == list(COMMANDS)
+    named = {f"{name} {each}" for name, row in rows.items() for each in re.findall(r"`([a-z]+(?: [a-z]+)?)`", row)}
+    assert named == {path for path, command in every_command().items() if " " in path and not is_group(command)}
     shown = {word for block in blocks(README, "sh") for word in re.findall(r"bin/a2ad ([a-z]+)", block)}
     assert shown <= set(COMMANDS)
 

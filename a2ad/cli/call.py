@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2ad.cli.client import Refused, find_connection, stream
+from a2ad.cli.completing import complete_connection
 from a2ad.cli.inputs import daemon_options, text_argument
 from a2ad.cli.terminal import Conversation, exit_on_signals, tell_output_error
 
+if TYPE_CHECKING:
+    from a2ad.cli.client import Daemon
+
 
 @click.command()
-@click.argument("connection")
+@click.argument("connection", shell_complete=complete_connection)
 @click.argument("words", metavar="[SKILL] TEXT", nargs=-1, required=True)
 @click.option("--context", "context_id", metavar="ID", help="The remote's conversation; else always the same one.")
 @click.option("--task", "task_id", metavar="ID", help="The remote's task that waits for this answer.")
 @daemon_options
 def call(
-    connection: str, words: tuple[str, ...], context_id: str | None, task_id: str | None, url: str, *, as_json: bool
+    connection: str,
+    words: tuple[str, ...],
+    context_id: str | None,
+    task_id: str | None,
+    daemon: Daemon,
+    *,
+    as_json: bool,
 ) -> None:
     """Send a text to a connection's remote agent.
 
@@ -39,10 +48,10 @@ def call(
     fields |= {"skill": words[0]} if len(words) == 2 else {}
     fields |= {key: value for key, value in (("contextId", context_id), ("taskId", task_id)) if value is not None}
     exit_on_signals()
-    fields["id"] = find_connection(url, connection)["id"]
+    fields["id"] = daemon.find("outbounds", connection)["id"]
     conversation = Conversation(as_json=as_json)
     try:
-        status = conversation.finish(_called(url, fields, conversation))
+        status = conversation.finish(_called(daemon, fields, conversation))
         conversation.leave()
     except OSError as error:
         tell_output_error(error)
@@ -50,12 +59,14 @@ def call(
     sys.exit(status)
 
 
-def _called(url: str, fields: dict[str, Any], conversation: Conversation) -> dict[str, Any]:
+def _called(daemon: Daemon, fields: dict[str, Any], conversation: Conversation) -> dict[str, Any]:
     """The result, after what came before it was told."""
+    from a2ad.cli.client import Refused
+
     result: dict[str, Any] = {}
-    with closing(stream(url, "outbound.call", **fields)) as events:
+    with closing(daemon.act_on("outbound.call", **fields)) as events:
         try:
-            for name, data in events:
+            for name, _, data in events:
                 if name == "result":
                     result = data
                 elif "text" in data:

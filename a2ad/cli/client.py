@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any, TypeVar
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
-
-import click
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from a2ad.cli.terminal import Failure
-from a2ad.config import Config
-from a2ad.config.values import CONTROL_PATH, THIS_MACHINE, parse_base_url
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from http.client import HTTPConnection, HTTPResponse
 
-TIMEOUT = 10  # seconds
+    from a2ad.config import Loaded
+
+TIMEOUT = 10.0  # seconds
 #: an action may ask a remote agent, and that takes up to ten seconds
-ACTION_TIMEOUT = 30
-
-# The control API is loopback only: no proxy can stand in between, whatever the environment says.
-_opener = build_opener(ProxyHandler({}))
+ACTION_TIMEOUT = 30.0
+#: what a list of the snapshot is called, of one row
+NOUNS = {"inbounds": "inbound server", "outbounds": "connection"}
 
 
 class NoDaemon(Failure):
-    """No daemon answers where one was expected: one line that names the address, exit status 1."""
+    """No daemon answers where one was expected: one line that says where that is and who said so, exit status 1."""
+
+
+class Lost(NoDaemon):
+    """The daemon went away while it told something."""
 
 
 class Refused(Failure):
-    """The daemon says no: `answer` is all that it says, its message and what is wrong by field is shown."""
+    """The daemon says no: `answer` is all that it says, its message and what is wrong by field is shown. `status` is
+    that of HTTP.
+    """
 
-    def __init__(self, answer: Mapping[str, Any]) -> None:
+    def __init__(self, answer: Mapping[str, Any], status: int) -> None:
         self.answer = answer
+        self.status = status
         message = str(answer["message"])
         errors = answer.get("errors")
         fields = errors.items() if isinstance(errors, dict) else ()
@@ -43,137 +45,212 @@ class Refused(Failure):
         super().__init__("\n  ".join([message, *told]))
 
 
-def url_option(command: F) -> F:
-    """Adds `--url`, or `A2AD_URL` from the environment (the parameter `url`, a string or None)."""
-    return click.option(
-        "--url", envvar="A2AD_URL", metavar="URL", callback=_checked, help="Where the daemon's control API listens."
-    )(command)
+class Event(NamedTuple):
+    """Of a stream of the control API: its name, its id (empty where it has none), and its JSON."""
+
+    name: str
+    id: str
+    data: Any
 
 
-def control_url(config: Config, url: str | None) -> str:
-    """The base URL of the control API: the one that was given, else where the configuration says that it listens."""
-    if url:
-        return url
-    address = config.control_address() or config.listen_address()
-    return f"http://{address._replace(host=THIS_MACHINE.get(address.host, address.host))}"
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """The daemon at a base URL. `origin` says where the URL is from, `remedy` how a daemon gets there."""
 
+    url: str
+    origin: str
+    remedy: str
 
-def get_json(url: str, path: str) -> Any:
-    """The JSON at a path of the control API; raises `NoDaemon` where none comes."""
-    try:
-        with _opener.open(url + path, timeout=TIMEOUT) as response:
-            return json.load(response)
-    except HTTPError as error:
-        with error:
-            raise NoDaemon(f"no a2ad daemon answered at {url}: HTTP status {error.code}") from error
-    except ValueError as error:
-        raise NoDaemon(f"no a2ad daemon answered at {url}: its answer is no JSON") from error
-    except (OSError, HTTPException) as error:
-        raise _no_daemon(url, error) from error
+    def get(self, path: str = "", /, *, timeout: float = TIMEOUT, **query: Any) -> Any:
+        """The JSON at a path below `/a2a/api`; None is left out of the query. Raises `Refused`, and `NoDaemon`."""
+        with self._answer("GET", path, query, timeout=timeout) as response:
+            body = response.read()
+        with suppress(ValueError):
+            found = json.loads(body)
+            if response.status == 200:
+                return found
+            if isinstance(found, dict) and isinstance(found.get("message"), str):
+                raise Refused(found, response.status)
+        raise self._other("its answer is no JSON" if response.status == 200 else f"HTTP status {response.status}")
 
+    def snapshot(self, **query: Any) -> dict[str, Any]:
+        """The snapshot, with a page of tasks as `query` wants it. Raises `Refused`, and `NoDaemon`."""
+        found = self.get(**query)
+        if not isinstance(found, dict):
+            raise self._other("its answer is no snapshot")
+        return found
 
-def rows(url: str, name: str) -> list[dict[str, Any]]:
-    """A list of the snapshot, such as `outbounds`; raises `NoDaemon`."""
-    snapshot = get_json(url, CONTROL_PATH)
-    found = snapshot.get(name) if isinstance(snapshot, dict) else None
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise NoDaemon(f"no a2ad daemon answered at {url}: its answer lists no {name}")
-    return found
+    def rows(self, name: str, *, timeout: float = TIMEOUT) -> list[dict[str, Any]]:
+        """A list of the snapshot, such as `outbounds`; raises `NoDaemon`."""
+        return self.listed(self.snapshot(taskLimit=1, timeout=timeout), name)
 
+    def listed(self, snapshot: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+        """As `rows`, of a snapshot that is there."""
+        found = snapshot.get(name)
+        if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+            raise self._other(f"its answer lists no {name}")
+        return found
 
-def find_connection(url: str, wanted: str) -> dict[str, Any]:
-    """The row of a connection, by its id, else by a name that only one has. Raises `NoDaemon`, and `Failure`."""
-    outbounds = rows(url, "outbounds")
-    by_id = [row for row in outbounds if row.get("id") == wanted]
-    found = by_id or [row for row in outbounds if row.get("name") == wanted]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ids = ", ".join(str(row.get("id")) for row in found)
-        raise Failure(f"{len(found)} connections are called {wanted!r}; say by its id which one is meant: {ids}")
-    names = ", ".join(str(row.get("name")) for row in outbounds)
-    raise Failure(f"there is no connection {wanted!r}; " + (f"there are: {names}" if names else "there is none yet"))
+    def find(self, name: str, wanted: str) -> dict[str, Any]:
+        """A row of `inbounds` or `outbounds`, by its id, else by a name that only one has. Raises `NoDaemon`, and
+        `Failure`.
+        """
+        known, noun = self.rows(name), NOUNS[name]
+        by_id = [row for row in known if row.get("id") == wanted]
+        found = by_id or [row for row in known if row.get("name") == wanted]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = ", ".join(str(row.get("id")) for row in found)
+            raise Failure(f"{len(found)} {noun}s are called {wanted!r}; say by its id which one is meant: {ids}")
+        names = ", ".join(str(row.get("name")) for row in known)
+        raise Failure(f"there is no {noun} {wanted!r}; " + (f"there are: {names}" if names else "there is none yet"))
 
+    def act(self, action: str, /, **fields: Any) -> dict[str, Any]:
+        """The answer to a control action. Raises `Refused`, and `NoDaemon`."""
+        body = {"action": action, **fields}
+        with self._answer("POST", "", {}, body=body, timeout=ACTION_TIMEOUT) as response:
+            return self._read_answer(response)
 
-def act(url: str, action: str, /, **fields: Any) -> dict[str, Any]:
-    """The answer to a control action. Raises `Refused`, and `NoDaemon`."""
-    headers = {"Content-Type": "application/json"}
-    request = Request(url + CONTROL_PATH, _body(action, fields), headers)  # noqa: S310 - the scheme was looked at
-    try:
-        with _opener.open(request, timeout=ACTION_TIMEOUT) as response:
-            return _read_answer(url, response.status, response.read())
-    except HTTPError as error:
-        with error:
-            return _read_answer(url, error.code, error.read())
-    except (OSError, HTTPException) as error:
-        raise _no_daemon(url, error) from error
+    def act_on(self, action: str, /, **fields: Any) -> Generator[Event, None, None]:
+        """The events of a control action that tells its progress, the last one is the `result`: its answer. A daemon
+        that tells no progress has this one alone.
 
+        Closing it leaves the daemon. Raises `Refused`, and `NoDaemon`, also where the daemon goes away meanwhile.
+        """
+        body = {"action": action, **fields}
+        with self._answer("POST", "", {}, body=body, accept="text/event-stream", timeout=None) as response:
+            if not _is_stream(response):
+                yield Event("result", "", self._read_answer(response))
+                return
+            for event in self._events(response):
+                yield event
+                if event.name == "result":
+                    return
+        raise Lost(f"the daemon at {self.url} went away during the call")
 
-def stream(url: str, action: str, /, **fields: Any) -> Generator[tuple[str, dict[str, Any]], None, None]:
-    """The events of a control action that tells its progress: name and data, the last one is the `result`.
+    def events(self, path: str, /, *, last_id: str = "", **query: Any) -> Generator[Event, None, None]:
+        """The events at a path below `/a2a/api`, those after `last_id` where the daemon can. Raises `Refused`, and
+        `NoDaemon`: `Lost` where it goes away before the caller has closed this.
+        """
+        headers = {"Last-Event-ID": last_id} if last_id else {}
+        with self._answer("GET", path, query, accept="text/event-stream", headers=headers, timeout=None) as response:
+            if not _is_stream(response):
+                self._read_answer(response)
+                raise self._other("its answer is no stream")
+            yield from self._events(response)
+        raise Lost(f"the daemon at {self.url} went away")
 
-    Closing it ends the action. Raises `Refused`, and `NoDaemon`, also where the daemon goes away meanwhile.
-    """
-    address = urlsplit(url)
-    assert address.hostname is not None
-    kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
-    connection = kind(address.hostname, address.port, timeout=TIMEOUT)
-    try:
-        connection.connect()
-        # from here on the daemon keeps the time, not this process
-        connection.sock.settimeout(None)
-        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        connection.request("POST", address.path + CONTROL_PATH, _body(action, fields), headers)
-        response = connection.getresponse()
-        if response.headers.get_content_type() != "text/event-stream":
-            yield "result", _read_answer(url, response.status, response.read())
-            return
+    def _events(self, response: HTTPResponse) -> Iterator[Event]:
+        from http.client import HTTPException
+
         try:
-            yield from _events(response)
+            yield from _parsed(response)
         except (OSError, HTTPException, ValueError) as error:
-            raise NoDaemon(f"the daemon at {url} went away during the call") from error
-    except (OSError, HTTPException) as error:
-        raise _no_daemon(url, error) from error
-    finally:
-        connection.close()
+            raise Lost(f"the daemon at {self.url} went away") from error
+
+    @contextmanager
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any],
+        *,
+        timeout: float | None,
+        body: Any = None,
+        accept: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[HTTPResponse]:
+        """Without a timeout, only to connect is bounded: from there on the daemon keeps the time."""
+        from http.client import HTTPException
+        from urllib.parse import urlencode, urlsplit
+
+        from a2ad.config.values import CONTROL_PATH
+
+        address = urlsplit(self.url)
+        given = urlencode({name: value for name, value in query.items() if value is not None})
+        target = f"{address.path}{CONTROL_PATH}{path}" + (f"?{given}" if given else "")
+        sent = {
+            "Accept": accept,
+            **({"Content-Type": "application/json"} if body is not None else {}),
+            **(headers or {}),
+        }
+        with closing(_connection(address, TIMEOUT if timeout is None else timeout)) as connection:
+            try:
+                connection.connect()
+                if timeout is None:
+                    connection.sock.settimeout(None)
+                connection.request(method, target, json.dumps(body).encode() if body is not None else None, sent)
+                with connection.getresponse() as response:
+                    yield response
+            except (OSError, HTTPException) as error:
+                raise self._silent(error) from error
+
+    def _read_answer(self, response: HTTPResponse) -> dict[str, Any]:
+        with suppress(ValueError):
+            answer = json.loads(response.read())
+            if isinstance(answer, dict) and isinstance(answer.get("message"), str):
+                if answer.get("ok") is True:
+                    return answer
+                raise Refused(answer, response.status)
+        raise self._other(f"HTTP status {response.status}")
+
+    def _other(self, reason: str) -> NoDaemon:
+        return NoDaemon(f"no a2ad daemon answered at {self.url} ({self.origin}): {reason}")
+
+    def _silent(self, error: Exception) -> NoDaemon:
+        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return NoDaemon(f"no daemon answered at {self.url} ({self.origin}): {said}; {self.remedy}")
 
 
-def _events(response: HTTPResponse) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The daemon's events up to the `result`: each has its name and one line of data."""
-    name = ""
+def daemon_at(url: str, origin: str) -> Daemon:
+    """The daemon at a URL that somebody gave."""
+    from urllib.parse import urlsplit
+
+    from a2ad.config.values import LOOPBACK_NAMES
+
+    address = urlsplit(url)
+    if address.scheme != "http" or address.hostname not in LOOPBACK_NAMES:
+        return Daemon(url, origin, "start one there with `a2ad serve`")
+    place = address.netloc if address.port else f"{address.netloc}:80"
+    return Daemon(url, origin, f"`a2ad serve --listen {place}` starts one there")
+
+
+def configured_daemon(loaded: Loaded, flag: str = "") -> Daemon:
+    """The daemon where the configuration says that its control API listens; `flag` is what names the configuration."""
+    from a2ad.config.values import THIS_MACHINE
+
+    control = loaded.config.control_address()
+    address = control or loaded.config.listen_address()
+    keys = ("server.control_listen",) if loaded.config.server.control_listen else ("server.listen", "server.public_url")
+    origins = [f"{key} from {loaded.origins[key]}" for key in keys if loaded.origins[key] != "default"]
+    url = f"http://{address._replace(host=THIS_MACHINE.get(address.host, address.host))}"
+    return Daemon(url, "; ".join(origins) or "the default", f"`a2ad serve{flag}` starts one")
+
+
+def _connection(address: Any, timeout: float) -> HTTPConnection:
+    from http.client import HTTPConnection, HTTPSConnection
+
+    kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
+    return kind(address.hostname, address.port, timeout=timeout)
+
+
+def _is_stream(response: HTTPResponse) -> bool:
+    return response.headers.get_content_type() == "text/event-stream"
+
+
+def _parsed(response: HTTPResponse) -> Iterator[Event]:
+    """Server-sent events as they come; a comment is none."""
+    name, event_id, data = "", "", list[str]()
     while line := response.readline():
-        field, _, value = line.decode(errors="replace").rstrip("\r\n").partition(": ")
+        field, _, value = line.decode(errors="replace").rstrip("\r\n").partition(":")
+        value = value.removeprefix(" ")
         if field == "event":
             name = value
+        elif field == "id":
+            event_id = value
         elif field == "data":
-            yield name, json.loads(value)
-            if name == "result":
-                return
-    raise ConnectionResetError
-
-
-def _body(action: str, fields: Mapping[str, Any]) -> bytes:
-    return json.dumps({"action": action, **fields}).encode()
-
-
-def _read_answer(url: str, status: int, body: bytes) -> dict[str, Any]:
-    with suppress(ValueError):
-        answer = json.loads(body)
-        if isinstance(answer, dict) and isinstance(answer.get("message"), str):
-            if answer.get("ok") is True:
-                return answer
-            raise Refused(answer)
-    raise NoDaemon(f"no a2ad daemon answered at {url}: HTTP status {status}")
-
-
-def _no_daemon(url: str, error: Exception) -> NoDaemon:
-    reason = error.reason if isinstance(error, URLError) else error
-    said = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-    return NoDaemon(f"no daemon answered at {url}: {said}; `a2ad serve` starts one")
-
-
-def _checked(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str | None:
-    try:
-        return parse_base_url(url) if url else None
-    except ValueError as error:
-        raise click.BadParameter(f"expected an http or https URL, not {url!r}") from error
+            data.append(value)
+        elif not field and not value and data:
+            yield Event(name, event_id, json.loads("\n".join(data)))
+            name, event_id, data = "", "", []

@@ -4,71 +4,99 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2ad.cli.options import common_options, config_option, load_or_exit
-from a2ad.config import Config, flatten
-from a2ad.errors import ConfigError
+from a2ad.cli.inputs import json_option
+from a2ad.cli.options import common_options, config_option, load_or_exit, load_with_flags
+from a2ad.cli.terminal import echo_json, note, show
+
+if TYPE_CHECKING:
+    from a2ad.config import Config
 
 _WIDEST = 60  # columns; past it an origin stands where its own row ends
 
 
 @click.group(invoke_without_command=True)
 @common_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def config(
     ctx: click.Context, config_file: Path | None, state_dir: Path | None, plugins_dir: tuple[Path, ...], as_json: bool
 ) -> None:
-    """Show the effective configuration and where each value came from."""
+    """Show the effective configuration and where each value came from.
+
+    --json has an object by key, each with `value` and `origin`. Secrets are `***`.
+
+    \b
+    a2ad config
+    a2ad config --config ./a2ad.toml --json
+    """  # noqa: D301 - click's own mark for lines that are to stay as they are
     if ctx.invoked_subcommand is not None:
         ctx.obj = config_file
         return
+    from a2ad.config import flatten
+
     rows = flatten(load_or_exit(config_file, state_dir=state_dir, plugins_dir=plugins_dir))
     if as_json:
-        table = {key: {"value": value, "origin": origin} for key, value, origin in rows}
-        click.echo(json.dumps(table, indent=2))
+        echo_json({key: {"value": value, "origin": origin} for key, value, origin in rows})
         return
-    lines = [(f"{key} = {_shown(value)}", origin) for key, value, origin in rows]
+    lines = [(f"{key} = {json.dumps(value, ensure_ascii=False)}", origin) for key, value, origin in rows]
     width = max(len(line) for line, _ in lines if len(line) <= _WIDEST)
     for line, origin in lines:
-        click.echo(_printable(f"{line:<{width}}    ({origin})"))
+        show(_printable(f"{line:<{width}}    ({origin})"))
 
 
 @config.command()
 @config_option
+@json_option
 @click.pass_obj
-def check(group_file: Path | None, config_file: Path | None) -> None:
-    """Say whether the configuration is valid, or everything that is wrong with it."""
-    loaded = load_or_exit(config_file or group_file)
-    problems = _problems(loaded.config)
+def check(group_file: Path | None, config_file: Path | None, *, as_json: bool) -> None:
+    """Say whether the configuration is valid, or everything that is wrong with it.
+
+    --json has `ok`, `problems` and `files`.
+
+    \b
+    a2ad config check --config ./a2ad.toml
+    """  # noqa: D301
+    problems, files = _checked(config_file or group_file)
+    if as_json:
+        echo_json({"ok": not problems, "problems": problems, "files": files})
     for problem in problems:
-        click.echo(_printable(f"a2ad: {problem}"), err=True)
+        note(_printable(problem))
     if problems:
         raise SystemExit(1)
-    files = ", ".join(str(path) for path in loaded.files)
-    click.echo(_printable(f"configuration is valid ({files or 'no file'})"))
+    if not as_json:
+        show(_printable(f"configuration is valid ({', '.join(files) or 'no file'})"))
+
+
+def _checked(config_file: Path | None) -> tuple[list[str], list[str]]:
+    """What is wrong, and the files that were read."""
+    from a2ad.errors import ConfigError
+
+    try:
+        loaded = load_with_flags(config_file)
+    except ConfigError as error:
+        return list(error.problems), []
+    return _problems(loaded.config), [_printable(str(path)) for path in loaded.files]
 
 
 def _problems(config: Config) -> list[str]:
     """What only the plugins can tell: presets and a store that nobody brings."""
     from a2ad.builtin import check_store_scheme
-    from a2ad.cli.plugins import load_quietly
+    from a2ad.cli.loading import load_quietly
+    from a2ad.errors import ConfigError
 
     host = load_quietly(config)
     problems: list[str] = []
-    for ask in (host.check_presets, lambda: check_store_scheme(config, host)):
+    checks: list[Any] = [host.check_presets, lambda: check_store_scheme(config, host)]
+    for ask in checks:
         try:
             ask()
         except ConfigError as error:
             problems += error.problems
     return problems
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _printable(line: str) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from a2ad.cli.inputs import json_option
 from a2ad.cli.options import common_options, load_or_exit
-from a2ad.cli.plugins import quiet_log
 from a2ad.cli.table import cell
-from a2ad.config import Config
+from a2ad.cli.terminal import echo_json, has_colours, safe, style_of
+
+if TYPE_CHECKING:
+    from a2ad.config import Config
 
 #: how long an agent may take to say what it lacks, in seconds
 CHECK_SECONDS = 10.0
@@ -23,7 +24,7 @@ OK, WRONG = "ok", "wrong"
 
 @click.command()
 @common_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def doctor(config_file: Path | None, state_dir: Path | None, plugins_dir: tuple[Path, ...], *, as_json: bool) -> None:
     """Check the configuration, the plugins and the agents of all presets, and say what is missing.
 
@@ -34,18 +35,26 @@ def doctor(config_file: Path | None, state_dir: Path | None, plugins_dir: tuple[
     Ends with status 1 where something is wrong.
     """  # noqa: D301 - click's own mark for lines that are to stay as they are
     config = load_or_exit(config_file, state_dir=state_dir, plugins_dir=plugins_dir).config
+    import asyncio
+
     with redirect_stdout(sys.stderr):
         found = asyncio.run(_examine(config))
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        echo_json(found)
     else:
+        colours = has_colours(sys.stdout)
         for row in found:
-            click.echo(f"{row['state']:5}  {cell(row['subject'])}" + (f": {row['message']}" if row["message"] else ""))
+            state = click.style(f"{row['state']:5}", **style_of(row["state"])) if colours else f"{row['state']:5}"
+            told = f"  {cell(row['subject'])}" + (f": {safe(row['message'])}" if row["message"] else "")
+            click.echo(state + told, color=colours)
     raise SystemExit(any(row["state"] == WRONG for row in found))
 
 
 async def _examine(config: Config) -> list[dict[str, str]]:
+    import asyncio
+
     from a2ad.builtin import check_store_scheme, load_plugins
+    from a2ad.cli.loading import quiet_log
     from a2ad.errors import ConfigError
 
     found = [_row("configuration")]
@@ -67,6 +76,8 @@ async def _examine(config: Config) -> list[dict[str, str]]:
 
 
 async def _check(host: Any, preset: Any) -> list[str]:
+    import asyncio
+
     from a2ad.agent import PresetError
     from a2ad.errors import error_text
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from a2ad.config import FLAGS, Loaded, load
-from a2ad.errors import ConfigError
+from a2ad.cli.terminal import note
+
+if TYPE_CHECKING:
+    from a2ad.config import Loaded
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-#: the parameter that click makes of an option → the key that it sets
-_KEYS = {option.removeprefix("--").replace("-", "_"): key for option, key in FLAGS.items()}
 
 
 def config_option(command: F) -> F:
@@ -42,9 +41,20 @@ def load_or_exit(config_file: Path | None, **flags: Any) -> Loaded:
     `flags` are the parameters of a command's options (`listen`, `state_dir`, `plugins_dir`, `log_format`, `log_level`)
     or dotted keys; None and empty tuples mean that the option was not given.
     """
+    from a2ad.errors import ConfigError
+
     try:
-        return load(config_file, environ=os.environ, flags={_KEYS.get(name, name): flags[name] for name in flags})
+        return load_with_flags(config_file, **flags)
     except ConfigError as error:
         for problem in error.problems:
-            click.echo(f"a2ad: {problem}", err=True)
+            note(problem)
         raise SystemExit(1) from None
+
+
+def load_with_flags(config_file: Path | None, **flags: Any) -> Loaded:
+    """As `load_or_exit`, but raises `ConfigError`."""
+    from a2ad.config import FLAGS, load
+
+    # the parameter that click makes of an option → the key that it sets
+    keys = {option.removeprefix("--").replace("-", "_"): key for option, key in FLAGS.items()}
+    return load(config_file, environ=os.environ, flags={keys.get(name, name): flags[name] for name in flags})

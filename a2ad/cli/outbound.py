@@ -5,19 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2ad.cli.client import Refused, act, find_connection, rows
-from a2ad.cli.inputs import daemon_options, token_of_variable
+from a2ad.cli.acts import Row, act, done, given, present
+from a2ad.cli.completing import complete_connection, complete_presets
+from a2ad.cli.groups import ListGroup
+from a2ad.cli.inputs import daemon_options, given_token, needed_token, token_options
 from a2ad.cli.table import aligned, table
-from a2ad.cli.terminal import Failure, echo_json, note, safe
+from a2ad.cli.terminal import Failure, echo_json, note, show_lines
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from a2ad.cli.client import Daemon
 
 
-@click.group()
+@click.group(cls=ListGroup, aliases={"create": "add", "update": "set"})
 def outbound() -> None:
     """Connect to remote agents: their skills become tools here.
 
@@ -29,19 +32,25 @@ def outbound() -> None:
     """  # noqa: D301 - click's own mark for lines that are to stay as they are
 
 
-connection_argument = click.argument("connection")
+connection_argument = click.argument("connection", shell_complete=complete_connection)
+preset_option = click.option(
+    "--preset",
+    metavar="ID",
+    shell_complete=complete_presets,
+    help="The preset that the connection is for, if any.",
+)
 
 
 @outbound.command("list")
 @daemon_options
-def list_(url: str, *, as_json: bool) -> None:
+def list_(daemon: Daemon, *, as_json: bool) -> None:
     """List the connections.
 
     \b
     a2ad outbound list
     a2ad outbound list --json
     """  # noqa: D301
-    found = rows(url, "outbounds")
+    found = daemon.rows("outbounds")
     if as_json:
         echo_json(found)
         return
@@ -54,20 +63,19 @@ def list_(url: str, *, as_json: bool) -> None:
         }
         for row in found
     ]
-    for line in table(("id", "name", "state", "tools", "card", "error"), cells):
-        click.echo(line)
+    show_lines(table(("id", "name", "state", "tools", "card", "error"), cells))
 
 
 @outbound.command()
 @connection_argument
 @daemon_options
-def show(connection: str, url: str, *, as_json: bool) -> None:
+def show(connection: str, daemon: Daemon, *, as_json: bool) -> None:
     """Show a connection, its settings and the agent's skills.
 
     \b
     a2ad outbound show reports
     """  # noqa: D301
-    row = find_connection(url, connection)
+    row = daemon.find("outbounds", connection)
     if as_json:
         echo_json(row)
         return
@@ -76,19 +84,17 @@ def show(connection: str, url: str, *, as_json: bool) -> None:
     details["disabled skills"] = ", ".join(row.get("disabledSkills") or ())
     details["token origins"] = ", ".join(row.get("tokenOrigins") or ())
     details["token"] = "set" if row.get("tokenSet") else "none"
-    for line in aligned([*_present(details), *_present({name: card.get(key) for name, key in _AGENT.items()})]):
-        click.echo(line)
+    show_lines(aligned([*present(details), *present({name: card.get(key) for name, key in _AGENT.items()})]))
     if card.get("skills"):
         click.echo()
-        for line in table(_SKILL, [_skill(row, skill) for skill in card["skills"]]):
-            click.echo(line)
+        show_lines(table(_SKILL, [_skill(row, skill) for skill in card["skills"]]))
 
 
 @outbound.command()
 @click.argument("name")
 @click.argument("card_url")
 @click.option("--token-env", metavar="VAR", help="The variable of the daemon that holds the agent's bearer token.")
-@click.option("--preset", metavar="ID", help="The preset that the connection is for.")
+@preset_option
 @click.option("--timeout-ms", type=int, metavar="N", help="How long the agent may make no progress; else 60000.")
 @click.option("--disabled", is_flag=True, help="Only keep it: connect with `enable`.")
 @click.option("--disable-skill", "disabled_skills", multiple=True, metavar="ID", help="No tool; repeatable.")
@@ -102,7 +108,7 @@ def add(
     timeout_ms: int | None,
     disabled_skills: tuple[str, ...],
     token_origins: tuple[str, ...],
-    url: str,
+    daemon: Daemon,
     *,
     disabled: bool,
     as_json: bool,
@@ -120,8 +126,8 @@ def add(
         "disabledSkills": list(disabled_skills) or None,
         "tokenOrigins": list(token_origins) or None,
     }
-    answer = _act(
-        url, "outbound.create", as_json, name=name, agentCardUrl=card_url, enabled=not disabled, **_given(fields)
+    answer = act(
+        daemon, "outbound.create", as_json, name=name, agentCardUrl=card_url, enabled=not disabled, **given(fields)
     )
     if not as_json:
         note(answer["message"])
@@ -132,7 +138,7 @@ def add(
 @connection_argument
 @click.option("--name", help="Another name; the tools' names follow it.")
 @click.option("--timeout-ms", type=int, metavar="N", help="How long the agent may make no progress.")
-@click.option("--preset", metavar="ID", help="The preset that the connection is for; empty for none.")
+@preset_option
 @click.option("--token-env", metavar="VAR", help="The variable of the daemon that holds the token; empty for none.")
 @click.option("--disable-skill", multiple=True, metavar="ID", help="No tool any more; repeatable.")
 @click.option("--enable-skill", multiple=True, metavar="ID", help="A tool again; repeatable.")
@@ -142,7 +148,7 @@ def add(
 @click.option("--token-origin", multiple=True, metavar="URL", help="May get the token, too; repeatable.")
 @click.option("--no-token-origin", multiple=True, metavar="URL", help="May not get it any more; repeatable.")
 @daemon_options
-def set_(connection: str, url: str, *, as_json: bool, **options: Any) -> None:
+def set_(connection: str, daemon: Daemon, *, as_json: bool, **options: Any) -> None:
     """Change a connection's settings; what is not named stays.
 
     \b
@@ -151,7 +157,7 @@ def set_(connection: str, url: str, *, as_json: bool, **options: Any) -> None:
     """  # noqa: D301
     if not any(value is not None and value != () for value in options.values()):
         raise click.UsageError("there is nothing to set")
-    row = find_connection(url, connection)
+    row = daemon.find("outbounds", connection)
     fields = {
         "name": options["name"],
         "timeoutMs": options["timeout_ms"],
@@ -164,67 +170,67 @@ def set_(connection: str, url: str, *, as_json: bool, **options: Any) -> None:
         ),
     }
     _warn_of_unknown_skills(row, options)
-    _done(_act(url, "outbound.update", as_json, id=row["id"], **_given(fields)), as_json)
+    done(act(daemon, "outbound.update", as_json, id=row["id"], **given(fields)), as_json)
 
 
 @outbound.command()
 @connection_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @daemon_options
-def remove(connection: str, url: str, *, yes: bool, as_json: bool) -> None:
+def remove(connection: str, daemon: Daemon, *, yes: bool, as_json: bool) -> None:
     """Remove a connection; its calls end. On a terminal it asks first.
 
     \b
     a2ad outbound remove reports --yes
     """  # noqa: D301
-    row = find_connection(url, connection)
+    row = daemon.find("outbounds", connection)
     if not yes and sys.stdin.isatty():
         question = f"Remove the connection {row['name']!r} to {row['agentCardUrl']!r}?"
         click.confirm(question, abort=True, err=True)
-    _done(_act(url, "outbound.remove", as_json, id=row["id"]), as_json)
+    done(act(daemon, "outbound.remove", as_json, id=row["id"]), as_json)
 
 
 @outbound.command()
 @connection_argument
 @daemon_options
-def enable(connection: str, url: str, *, as_json: bool) -> None:
+def enable(connection: str, daemon: Daemon, *, as_json: bool) -> None:
     """Connect, now and at every start.
 
     \b
     a2ad outbound enable reports
     """  # noqa: D301
-    _act_on(url, "outbound.enable", connection, as_json)
+    _act_on(daemon, "outbound.enable", connection, as_json)
 
 
 @outbound.command()
 @connection_argument
 @daemon_options
-def disable(connection: str, url: str, *, as_json: bool) -> None:
+def disable(connection: str, daemon: Daemon, *, as_json: bool) -> None:
     """Keep a connection without using it: its tools go away.
 
     \b
     a2ad outbound disable reports
     """  # noqa: D301
-    _act_on(url, "outbound.disable", connection, as_json)
+    _act_on(daemon, "outbound.disable", connection, as_json)
 
 
 @outbound.command()
 @connection_argument
 @daemon_options
-def refresh(connection: str, url: str, *, as_json: bool) -> None:
+def refresh(connection: str, daemon: Daemon, *, as_json: bool) -> None:
     """Fetch the agent's card again, now.
 
     \b
     a2ad outbound refresh reports
     """  # noqa: D301
-    _act_on(url, "outbound.refresh", connection, as_json)
+    _act_on(daemon, "outbound.refresh", connection, as_json)
 
 
 @outbound.command()
 @click.argument("card_url")
-@click.option("--token-env", metavar="VAR", help="The variable, of this command, that holds the agent's bearer token.")
+@token_options
 @daemon_options
-def discover(card_url: str, token_env: str | None, url: str, *, as_json: bool) -> None:
+def discover(card_url: str, token_env: str | None, token_file: Path | None, daemon: Daemon, *, as_json: bool) -> None:
     """Show an agent's card without connecting to it.
 
     It is at CARD_URL, or below it. Nothing is kept.
@@ -232,39 +238,58 @@ def discover(card_url: str, token_env: str | None, url: str, *, as_json: bool) -
     \b
     a2ad outbound discover https://agents.example.org
     """  # noqa: D301
-    token = token_of_variable(token_env, "--token-env") if token_env else None
-    answer = _act(url, "outbound.discover", as_json, agentCardUrl=card_url, **_given({"token": token}))
+    fields = given({"token": given_token(token_env, token_file)})
+    answer = act(daemon, "outbound.discover", as_json, agentCardUrl=card_url, **fields)
     if as_json:
         return
     preview = answer["preview"]
-    for line in aligned(_present({name: preview.get(key) for name, key in _AGENT.items()})):
-        click.echo(line)
+    show_lines(aligned(present({name: preview.get(key) for name, key in _AGENT.items()})))
     if preview.get("skills"):
         click.echo()
-        for line in table(("id", "name", "description"), preview["skills"]):
-            click.echo(line)
+        show_lines(table(("id", "name", "description"), preview["skills"]))
 
 
-@outbound.command()
-@connection_argument
-@click.option("--env", "variable", metavar="VAR", help="Take it from this variable, of this command, once.")
-@click.option("--file", "path", type=click.Path(path_type=Path), metavar="PATH", help="Take it from a file.")
-@click.option("--clear", is_flag=True, help="Forget it; the variable of --token-env counts again.")
-@daemon_options
-def token(connection: str, variable: str | None, path: Path | None, url: str, *, clear: bool, as_json: bool) -> None:
-    """Set the bearer token for a remote agent. It is asked for on a terminal, else read from standard input.
+@outbound.group()
+def token() -> None:
+    """Set or clear the bearer token for a remote agent.
 
-    The daemon keeps it in a file of its own; it goes before the variable of --token-env.
+    The daemon keeps it in a file of its own; it goes before the variable of `add --token-env`.
 
     \b
-    a2ad outbound token reports < token.txt
-    a2ad outbound token reports --clear
+    a2ad outbound token set reports
+    a2ad outbound token clear reports
     """  # noqa: D301
-    if (variable is not None) + (path is not None) + clear > 1:
-        raise click.UsageError("--env, --file and --clear exclude each other")
-    given = None if clear else _token(variable, path)
-    row = find_connection(url, connection)
-    _done(_act(url, "outbound.setAuth", as_json, id=row["id"], token=given), as_json)
+
+
+@token.command("set")
+@connection_argument
+@token_options
+@daemon_options
+def token_set(
+    connection: str, token_env: str | None, token_file: Path | None, daemon: Daemon, *, as_json: bool
+) -> None:
+    """Set it. Without an option it is asked for on a terminal, else read from standard input.
+
+    \b
+    a2ad outbound token set reports
+    a2ad outbound token set reports --token-file token.txt
+    """  # noqa: D301
+    secret = needed_token(token_env, token_file)
+    row = daemon.find("outbounds", connection)
+    done(act(daemon, "outbound.setAuth", as_json, id=row["id"], token=secret), as_json)
+
+
+@token.command("clear")
+@connection_argument
+@daemon_options
+def token_clear(connection: str, daemon: Daemon, *, as_json: bool) -> None:
+    """Forget it; the variable of `add --token-env` counts again.
+
+    \b
+    a2ad outbound token clear reports
+    """  # noqa: D301
+    row = daemon.find("outbounds", connection)
+    done(act(daemon, "outbound.setAuth", as_json, id=row["id"], token=None), as_json)
 
 
 _SETTINGS = {
@@ -300,15 +325,6 @@ def _skill(row: Row, skill: Row) -> Row:
         "title": override.get("name") or skill.get("name"),
         "description": override.get("description", skill.get("description")),
     }
-
-
-def _present(details: Mapping[str, Any]) -> list[tuple[str, str]]:
-    words = {True: "yes", False: "no"}
-    return [(name, words.get(value, str(value))) for name, value in details.items() if value not in {None, ""}]
-
-
-def _given(fields: Mapping[str, Any]) -> Row:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _merged(known: list[str] | None, more: tuple[str, ...], fewer: tuple[str, ...]) -> list[str] | None:
@@ -358,43 +374,6 @@ def _warn_of_unknown_skills(row: Row, options: Mapping[str, Any]) -> None:
             note(f"the agent has no skill {skill!r} now; it has: {', '.join(known) or 'none'}")
 
 
-def _token(variable: str | None, path: Path | None) -> str:
-    """The token, without the blanks around it; never from the command line, where others could read it."""
-    if variable is not None:
-        return token_of_variable(variable, "--env")
-    if path is not None:
-        try:
-            found = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise click.BadParameter(f"{path} cannot be read: {reason}", param_hint="--file") from None
-    elif sys.stdin.isatty():
-        found = click.prompt("Token", hide_input=True, err=True)
-    else:
-        found = sys.stdin.read()
-    if not found.strip():
-        raise click.UsageError("the token is empty; --clear forgets the one that is set")
-    return str(found).strip()
-
-
-def _act(url: str, action: str, as_json: bool, /, **fields: Any) -> Row:
-    """The daemon's answer, printed where JSON is wanted, also where it says no."""
-    try:
-        answer = act(url, action, **fields)
-    except Refused as refused:
-        if as_json:
-            echo_json(refused.answer)
-        raise
-    if as_json:
-        echo_json(answer)
-    return answer
-
-
-def _done(answer: Row, as_json: bool) -> None:
-    if not as_json:
-        click.echo(safe(answer["message"]))
-
-
-def _act_on(url: str, action: str, connection: str, as_json: bool) -> None:
-    row = find_connection(url, connection)
-    _done(_act(url, action, as_json, id=row["id"]), as_json)
+def _act_on(daemon: Daemon, action: str, connection: str, as_json: bool) -> None:
+    row = daemon.find("outbounds", connection)
+    done(act(daemon, action, as_json, id=row["id"]), as_json)

@@ -1,30 +1,16 @@
-"""`a2ad plugins`: which plugins there are and what became of each; `a2ad plugins new`: a package to start from; and the
-commands that plugins add.
-"""
+"""`a2ad plugins`: which plugins there are and what became of each; `a2ad plugins new`: a package to start from."""
 
 from __future__ import annotations
 
-import json
-import logging
 import os
-import sys
-from contextlib import redirect_stdout, suppress
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import click
-import structlog
 
-from a2ad.builtin import load_plugins
-from a2ad.cli.client import NoDaemon, control_url, rows, url_option
-from a2ad.cli.new_plugin import is_module, is_name, write_package
+from a2ad.cli.inputs import find_daemon, json_option, url_option
 from a2ad.cli.options import config_option, load_or_exit
 from a2ad.cli.table import table
-from a2ad.cli.terminal import Failure
-from a2ad.config import Config, load
-from a2ad.errors import ConfigError
-from a2ad.plugins import PluginHost
+from a2ad.cli.terminal import Failure, echo_json, note, show, show_lines
 
 COLUMNS = ("name", "version", "state", "source", "error")
 
@@ -39,36 +25,53 @@ COLUMNS = ("name", "version", "state", "source", "error")
     metavar="DIR",
     help="A further directory of plugins, where no daemon is asked; repeatable.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def plugins(
     ctx: click.Context, url: str | None, config_file: Path | None, plugins_dir: tuple[Path, ...], as_json: bool
 ) -> None:
-    """List the plugins of the daemon, or those that it would load."""
+    """List the plugins of the daemon, or those that it would load; --json has the rows of the control API.
+
+    \b
+    a2ad plugins
+    a2ad plugins --plugins-dir ./plugins --json
+    """  # noqa: D301 - click's own mark for lines that are to stay as they are
     if ctx.invoked_subcommand is not None:
         return
+    from a2ad.cli.client import NoDaemon
+
     config = load_or_exit(config_file, plugins_dir=plugins_dir).config
-    address = control_url(config, url)
+    daemon = find_daemon(url, config_file)
     try:
-        found = rows(address, "plugins")
+        found = daemon.rows("plugins")
         ignored = "; --plugins-dir is not asked" if plugins_dir else ""
-        click.echo(f"a2ad: the plugins of the daemon at {address}{ignored}", err=True)
+        note(f"the plugins of the daemon at {daemon.url}{ignored}")
     except NoDaemon:
         if url:
             raise
-        click.echo(f"a2ad: no daemon answered at {address}; this is what it would load", err=True)
+        from a2ad.cli.loading import load_quietly
+
+        note(f"no daemon answered at {daemon.url} ({daemon.origin}); this is what it would load")
         found = [plugin.to_json() for plugin in load_quietly(config).plugins]
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        echo_json(found)
     else:
-        for line in table(COLUMNS, found):
-            click.echo(line)
+        show_lines(table(COLUMNS, found))
 
 
 @plugins.command()
 @click.argument("name")
-def new(name: str) -> None:
-    """Write a package with an executor, a preset and a test that passes, into a new folder NAME."""
+@json_option
+def new(name: str, *, as_json: bool) -> None:
+    """Write a package with an executor, a preset and a test that passes, into a new folder NAME.
+
+    --json has the `files` that were written.
+
+    \b
+    a2ad plugins new my_agent
+    """  # noqa: D301
+    from a2ad.cli.new_plugin import is_module, is_name, write_package
+
     if not is_name(name):
         what = "expected a Python identifier, such as my_agent, that neither begins nor ends with an underscore"
         raise click.BadParameter(what, param_hint="NAME")
@@ -82,12 +85,20 @@ def new(name: str) -> None:
         folder = write_package(name)
     except OSError as error:
         raise Failure(f"{name} cannot be written: {error.strerror}") from None
-    click.echo(f"Written: {', '.join(sorted(str(path) for path in folder.rglob('*') if path.is_file()))}")
-    click.echo(f"\nTo try it:\n\npip install -e '{name}[test]'\npython -m pytest {name}\na2ad plugins")
+    files = sorted(str(path) for path in folder.rglob("*") if path.is_file())
+    if as_json:
+        echo_json({"files": files})
+        return
+    show(f"Written: {', '.join(files)}")
+    show(f"\nTo try it:\n\npip install -e '{name}[test]'\npython -m pytest {name}\na2ad plugins")
 
 
 def _taken(name: str) -> str | None:
     """What is called so of that which the package would bring."""
+    from a2ad.cli.loading import load_quietly
+    from a2ad.config import load
+    from a2ad.errors import ConfigError
+
     try:
         host = load_quietly(load(environ=os.environ).config)
     except ConfigError:
@@ -95,32 +106,3 @@ def _taken(name: str) -> str | None:
     if name in {info.name for info in host.plugins}:
         return "a plugin"
     return "an executor" if name in host.executors else "a preset" if name in host.presets else None
-
-
-@cache
-def register_plugin_commands(group: click.Group) -> None:
-    """Let the plugins of the effective configuration add their commands to the group, once.
-
-    Never fails and says nothing: `a2ad --help` must work where a plugin or the configuration is broken.
-    """
-    try:
-        config = load(environ=os.environ).config
-    except (ConfigError, OSError):
-        return
-    host = load_quietly(config)
-    with redirect_stdout(sys.stderr):
-        host.register_commands(group)
-
-
-def load_quietly(config: Config) -> PluginHost:
-    """What the daemon would load. Its rows say what failed; and nothing that a plugin prints gets into the output."""
-    with redirect_stdout(sys.stderr):
-        host, _ = load_plugins(config, log=quiet_log())
-        with suppress(ConfigError):  # a configured preset's: `a2ad config check` says so
-            host.check_presets()
-    return host
-
-
-def quiet_log() -> Any:
-    """A log that says nothing: what failed is told by other means."""
-    return structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

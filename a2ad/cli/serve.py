@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from a2ad.cli.options import common_options, load_or_exit
-from a2ad.config import Config
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from a2ad.config import Config
 
 
 @click.command()
@@ -64,6 +67,8 @@ def _run(config: Config, *, demo: bool) -> int:
     """Run the loop by hand. What a plugin's own asyncio tasks raise, SystemExit too, must not end it; and
     `asyncio.run` would wait for ever for code that does not heed its cancellation.
     """
+    import asyncio
+
     import structlog
 
     from a2ad import memory
@@ -87,6 +92,8 @@ def _run(config: Config, *, demo: bool) -> int:
 
 def _raise_descriptors() -> None:
     """Sockets are many here, and the soft limit is often 1,024."""
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         resource.setrlimit(
@@ -102,6 +109,8 @@ def _leave(status: int) -> None:
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:
+    import asyncio
+
     try:
         import uvloop
     except ImportError:  # it is there on Linux alone

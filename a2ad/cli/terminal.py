@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 import click
 
 from a2ad.model import TaskState
 
-#: the exit status where a remote agent waits for an answer
+#: the exit status where a task waits for an answer
 UNANSWERED = 3
+#: how the state of something looks, by its word
+_STYLES: dict[str, dict[str, Any]] = {
+    state: style
+    for style, states in (
+        ({"fg": "green"}, ("completed", "connected", "enabled", "ok", "loaded")),
+        ({"fg": "cyan"}, ("working", "submitted", "connecting", "busy")),
+        ({"fg": "yellow"}, ("input required", "auth required", "question", "stopping")),
+        ({"fg": "red"}, ("failed", "rejected", "error", "wrong", "degraded")),
+        ({"dim": True}, ("canceled", "disabled", "idle")),
+    )
+    for state in states
+}
 
 
 class Failure(click.ClickException):
@@ -29,13 +42,54 @@ def note(text: str) -> None:
     aside(f"a2ad: {text}")
 
 
-def aside(text: str) -> None:
-    click.echo(safe(text), err=True)
+def aside(text: str, **style: Any) -> None:
+    """A line on stderr, in a style where that has colours."""
+    coloured = bool(style) and has_colours(sys.stderr)
+    click.echo(click.style(safe(text), **style) if coloured else safe(text), err=True, color=coloured)
+
+
+def show(text: str = "") -> None:
+    """A line on stdout, which comes from elsewhere."""
+    click.echo(safe(text))
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    """Lines on stdout that are safe already, and coloured where that is wanted, such as a table's."""
+    for line in lines:
+        click.echo(line, color=has_colours(sys.stdout))
 
 
 def echo_json(value: Any) -> None:
     """JSON on stdout; in ASCII, so no terminal minds it."""
     click.echo(json.dumps(value, indent=2))
+
+
+def echo_json_line(value: Any) -> None:
+    """JSON on one line of stdout: one of many values."""
+    click.echo(json.dumps(value))
+
+
+def has_colours(stream: TextIO | None) -> bool:
+    """Whether colours are wanted there: on a terminal, unless `NO_COLOR`, `CLICOLOR=0` or `TERM=dumb` says no;
+    elsewhere only where `FORCE_COLOR` or `CLICOLOR_FORCE` says so. `NO_COLOR` has the last word.
+    """
+    environ = os.environ
+    if environ.get("NO_COLOR"):
+        return False
+    if any(environ.get(name, "0") not in {"", "0"} for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
+        return True
+    said_no = environ.get("CLICOLOR") == "0" or environ.get("TERM") == "dumb"
+    return stream is not None and stream.isatty() and not said_no
+
+
+def style_of(state: str) -> dict[str, Any]:
+    """The style of a state's word, for `click.style`."""
+    return _STYLES.get(state, {})
+
+
+def word(state: str) -> str:
+    """A task's state as people say it: `input required` for `TASK_STATE_INPUT_REQUIRED`."""
+    return state.removeprefix("TASK_STATE_").lower().replace("_", " ")
 
 
 def safe(text: str) -> str:
@@ -63,11 +117,14 @@ def exit_on_signals() -> None:
 class Conversation:
     """A remote agent's answer as it comes: its text on stdout, statuses on stderr; as JSON, the result alone on stdout.
 
-    On a terminal nothing goes out that would drive it; elsewhere the text is passed as it is.
+    On a terminal nothing goes out that would drive it; elsewhere the text is passed as it is. `task` is what the task
+    is called that answers, `agent` what its agent is.
     """
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, task: str = "the remote task", agent: str = "the remote agent") -> None:
         self._as_json = as_json
+        self._task = task
+        self._agent = agent
         # there is none where the shell closed it
         self._out: TextIO = sys.stdout or io.StringIO()
         self._tty = self._out.isatty()
@@ -83,40 +140,48 @@ class Conversation:
         if not self._as_json:
             self._write(text)
 
+    def say_line(self, text: str) -> None:
+        """What is new of the answer and stands on a line of its own."""
+        self.say(f"\n{text}\n" if self._mid_line else f"{text}\n")
+
     def state(self, state: str, message: str) -> None:
-        """The remote task's state, and what it says about it. An end is told by `finish`."""
+        """The task's state, and what it says about it. An end is told by `finish`."""
         if (state, message) == self._status:
             return
         self._status = (state, message)
         found = TaskState(state)
         if not (found.terminal or found.interrupted):
-            self._aside(f"{_word(state)}: {message}" if message else _word(state))
+            self.note(f"{word(state)}: {message}" if message else word(state), **style_of(word(state)))
 
     def finish(self, result: Mapping[str, Any]) -> int:
         """Tell what the call came to, `outbound.call`'s answer; returns the exit status."""
+        if self._as_json:
+            echo_json(result)
+        return self.end(result)
+
+    def end(self, result: Mapping[str, Any]) -> int:
+        """As `finish`, where the result is not printed as JSON, or is already."""
         state, text = result.get("state"), str(result.get("text") or "")
         status = self._status[1] if self._status[0] == state else ""
         found = TaskState(state) if state else None
         settled = found is None or found is TaskState.COMPLETED
         rest = _unsaid(text, "".join(self._said) + ("" if settled else status))
-        if self._as_json:
-            echo_json(result)
-        elif rest:
+        if rest and not self._as_json:
             self._write(rest if self._mid_line else rest.removeprefix("\n"))
         if self._mid_line:
             self._write("\n")
         if found is not None and found.interrupted:
-            self._aside(status or f"the remote agent waits: {_word(found)}")
+            self.note(status or f"{self._agent} waits: {word(found)}", **style_of(word(found)))
             for name, key in (("task", "taskId"), ("context", "contextId")):
                 if result.get(key):
-                    self._aside(f"{name}: {result[key]}")
+                    self.note(f"{name}: {result[key]}")
             return UNANSWERED
         if result.get("ok") is not True:
-            self._aside(f"a2ad: {_line(_failure(found, status, result))}")
+            self.note(f"a2ad: {_line(_failure(self._task, found, status, result))}", fg="red")
             return 1
         if found is not None:
             shown = status and _squeezed(status) != _squeezed(text)
-            self._aside(f"{_word(found)}: {status}" if shown else _word(found))
+            self.note(f"{word(found)}: {status}" if shown else word(found), **style_of(word(found)))
         return 0
 
     def leave(self) -> None:
@@ -131,11 +196,11 @@ class Conversation:
             self._out.flush()
             self._mid_line = not text.endswith("\n")
 
-    def _aside(self, text: str) -> None:
+    def note(self, text: str, **style: Any) -> None:
         """A line on stderr; on the same screen not in the middle of one of the answer."""
         if sys.stderr is not None and sys.stderr.isatty():
             self.leave()
-        aside(text)
+        aside(text, **style)
 
 
 #: how a task can end in vain
@@ -146,15 +211,11 @@ _ENDS = {
 }
 
 
-def _failure(state: TaskState | None, status: str, result: Mapping[str, Any]) -> str:
+def _failure(task: str, state: TaskState | None, status: str, result: Mapping[str, Any]) -> str:
     if state in _ENDS:
-        told = f"the remote task {_ENDS[state]}"
+        told = f"{task} {_ENDS[state]}"
         return f"{told}: {status}" if status else told
     return str(result.get("message") or "no reason given")
-
-
-def _word(state: str) -> str:
-    return state.removeprefix("TASK_STATE_").lower().replace("_", " ")
 
 
 def _line(text: str) -> str:

@@ -219,7 +219,7 @@ def test_without_a_daemon_one_line_names_the_address_and_what_starts_one() -> No
     assert (done.status, done.out) == (1, "")
     (line,) = done.err.splitlines()
     assert "http://127.0.0.1:1" in line
-    assert "`a2ad serve`" in line
+    assert "`a2ad serve --listen 127.0.0.1:1` starts one" in line
 
 
 def test_a_daemon_that_goes_away_is_told_in_one_line(launch: Any, door: Path) -> None:

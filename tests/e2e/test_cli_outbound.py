@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
-from a2ad.cli import main
 from tests.cli_support import on_terminal, run
 from tests.daemon import DaemonProcess, running
 from tests.e2e.control_support import until
@@ -253,17 +251,18 @@ def test_a_token_comes_from_a_variable_a_file_or_standard_input_and_is_never_sho
     path = tmp_path / "token"
     path.write_text("of-the-file\n")
     for arguments, more, token in (
-        (["--env", "MINE"], {"env": {"MINE": "of-the-variable"}}, "of-the-variable"),
-        (["--file", str(path)], {}, "of-the-file"),
+        (["--token-env", "MINE"], {"env": {"MINE": "of-the-variable"}}, "of-the-variable"),
+        (["--token-file", str(path)], {}, "of-the-file"),
+        (["--token-file", "-"], {"stdin": "of-dash\n"}, "of-dash"),
         ([], {"stdin": "of-stdin\n"}, "of-stdin"),
     ):
-        told = command(daemon, "token", "remote", *arguments, **more)
+        told = command(daemon, "token", "set", "remote", *arguments, **more)
         assert told.out == 'outbound connection "remote" token set\n'
         assert row(daemon, outbound)["tokenSet"] is True
         command(daemon, "refresh", "remote")
         assert remote.requests[-1].headers["authorization"] == f"Bearer {token}"
         assert token not in command(daemon, "show", "remote", "--json").out
-    cleared = command(daemon, "token", "remote", "--clear", "--json")
+    cleared = command(daemon, "token", "clear", "remote", "--json")
     assert cleared.json["ok"] is True
     assert row(daemon, outbound)["tokenSet"] is False
 
@@ -271,7 +270,8 @@ def test_a_token_comes_from_a_variable_a_file_or_standard_input_and_is_never_sho
 def test_a_terminal_is_asked_for_the_token_and_does_not_show_it(
     daemon: DaemonProcess, remote: Remote, outbound: str
 ) -> None:
-    status, screen = on_terminal(daemon.url, "outbound", "token", "remote", answers=[("Token: ", "typed-by-hand\n")])
+    typed = [("Token: ", "typed-by-hand\n")]
+    status, screen = on_terminal(daemon.url, "outbound", "token", "set", "remote", answers=typed)
     assert status == 0, screen
     assert "typed-by-hand" not in screen
     command(daemon, "refresh", "remote")
@@ -282,9 +282,9 @@ def test_a_terminal_is_asked_for_the_token_and_does_not_show_it(
     "arguments",
     [
         ["remote", "s3cr3t"],
-        ["remote", "--clear", "--env", "PATH"],
-        ["remote", "--env", "NOT_SET"],
-        ["remote", "--file", "/nonexistent/file"],
+        ["remote", "--token-file", "-", "--token-env", "PATH"],
+        ["remote", "--token-env", "NOT_SET"],
+        ["remote", "--token-file", "/nonexistent/file"],
         ["remote"],
     ],
 )
@@ -292,7 +292,7 @@ def test_a_token_that_is_none_is_wrong_use_and_changes_nothing(
     daemon: DaemonProcess, outbound: str, arguments: list[str]
 ) -> None:
     daemon.act("outbound.setAuth", id=outbound, token="as-before")
-    command(daemon, "token", *arguments, status=2, stdin=" \n")
+    command(daemon, "token", "set", *arguments, status=2, stdin=" \n")
     assert row(daemon, outbound)["tokenSet"] is True
 
 
@@ -303,13 +303,14 @@ def test_without_a_daemon_one_line_names_the_address_and_what_starts_one(name: s
         "add": ["x", "http://x.example"],
         "discover": ["http://x.example"],
         "set": ["x", "--name", "y"],
-        "token": ["x", "--clear"],
+        "token": ["clear", "x"],
     }
     done = run("http://127.0.0.1:1", "outbound", name, *arguments.get(name, ["x"]))
     assert (done.status, done.out) == (1, ""), done
     (line,) = done.err.splitlines()
     assert "http://127.0.0.1:1" in line
-    assert "`a2ad serve`" in line
+    assert "(A2AD_URL)" in line
+    assert "`a2ad serve --listen 127.0.0.1:1` starts one" in line
 
 
 def test_something_else_at_the_address_is_no_daemon(remote: Remote) -> None:
@@ -317,17 +318,4 @@ def test_something_else_at_the_address_is_no_daemon(remote: Remote) -> None:
         done = run(remote.url, "outbound", *arguments)
         assert (done.status, done.out) == (1, ""), done
         (line,) = done.err.splitlines()
-        assert line.startswith(f"a2ad: no a2ad daemon answered at {remote.url}: ")
-
-
-def test_every_help_has_an_example() -> None:
-    with click.Context(main, info_name="a2ad") as root:
-        for name in ("outbound", "call", "send"):
-            found = main.get_command(root, name)
-            assert found is not None
-            assert f"  a2ad {name} " in found.get_help(click.Context(found, root, info_name=name))
-        group = main.get_command(root, "outbound")
-        assert isinstance(group, click.Group)
-        assert list(group.commands) == COMMANDS
-        for name, found in group.commands.items():
-            assert f"  a2ad outbound {name}" in found.get_help(click.Context(found, info_name=name))
+        assert line.startswith(f"a2ad: no a2ad daemon answered at {remote.url} (A2AD_URL): ")

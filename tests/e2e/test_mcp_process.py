@@ -101,7 +101,7 @@ def test_without_a_daemon_it_names_the_address_and_ends(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         told = refusal(url, tmp_path)
     assert told.startswith(f"a2ad: no a2ad daemon answers at {url}: Connection refused")
-    assert "`a2ad serve`" in told
+    assert "`a2ad serve --listen 127.0.0.1:" in told
 
 
 class Stranger(BaseHTTPRequestHandler):
