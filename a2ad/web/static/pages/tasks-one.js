@@ -68,8 +68,7 @@ function Asked({ task, missing }) {
 }
 
 function About({ task, inbound }) {
-  const id = (value, label) => html`<${Text} value=${value} class="mono" /> <${Copy} text=${value} label=${label} />`;
-  const moment = (at) => html`${exactTime(at)} <span class="muted">(<${Time} at=${at} />)</span>`;
+  const id = (value, label) => html`<span class="copied-id"><${Text} value=${value} class="mono" /><${Copy} text=${value} label=${label} /></span>`;
   return html`<${Card} title=${t("tasks.about")}><${Facts} items=${[
     [t("tasks.server"), html`<a href=${href("inbound", task.serverId)}><${Text} value=${inbound?.name ?? task.serverId} class="one-line" /></a>`],
     [t("tasks.skill"), html`<${Text} value=${task.skill} class="one-line" />`],
@@ -77,9 +76,9 @@ function About({ task, inbound }) {
     [t("tasks.id"), id(task.id, t("tasks.id.copy"))],
     [t("tasks.context"), html`${id(task.contextId, t("tasks.context.copy"))}
       <a class="beside" href=${href("tasks", "", { context: task.contextId })}>${t("tasks.context.tasks")}</a>`],
-    [t("tasks.created"), moment(task.createdAt)],
-    [t("tasks.started"), task.startedAt ? moment(task.startedAt) : t(hasEnded(task) ? "tasks.started.not" : "tasks.started.yet")],
-    task.endedAt && [t("tasks.ended"), moment(task.endedAt)],
+    [t("tasks.created"), html`${exactTime(task.createdAt)} <span class="muted">(<${Time} at=${task.createdAt} />)</span>`],
+    [t("tasks.started"), task.startedAt ? exactTime(task.startedAt) : t(hasEnded(task) ? "tasks.started.not" : "tasks.started.yet")],
+    task.endedAt && [t("tasks.ended"), exactTime(task.endedAt)],
     task.startedAt && [t(task.endedAt ? "tasks.duration" : "tasks.running"), html`<${Elapsed} from=${task.startedAt} to=${task.endedAt} />`],
   ]} /></${Card}>`;
 }

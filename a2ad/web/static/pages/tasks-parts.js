@@ -1,6 +1,6 @@
-import { has, t } from "../lib/i18n.js";
-import { clockTime, exactTime, number } from "../lib/format.js";
-import { Artifact, Button, Card, Empty, Facts, LongText, Parts, State, Text, Tree, html, textOf, toolCall, useState } from "../lib/ui.js";
+import { has, locale, t } from "../lib/i18n.js";
+import { exactTime, number } from "../lib/format.js";
+import { Artifact, Button, Card, Empty, Facts, LongText, Parts, State, Text, Tree, html, textOf, useState } from "../lib/ui.js";
 import { hasEnded } from "./tasks-follow.js";
 
 /** Of messages and of artifacts, how many are shown at first; the last ones, the first ones. */
@@ -20,15 +20,13 @@ export function Results({ task }) {
 
 function Result({ artifact }) {
   const [raw, setRaw] = useState(false);
-  const switchable = !artifact.open && !toolCall(artifact);
   const written = textOf(artifact.parts);
   return html`<div class="result">
     ${raw ? html`<section class="artifact named" data-artifact=${artifact.artifactId}>
         <h3><${Text} value=${artifact.name || artifact.artifactId} class="one-line" /></h3>
-        ${written ? html`<${LongText} code value=${written} name="artifact.txt" />` : html`<${Tree} value=${artifact} open=${3} />`}
-      </section>` : html`<${Artifact} artifact=${artifact} live=${Boolean(artifact.open)} />`}
+        <${LongText} code value=${written} name="artifact.txt" /></section>` : html`<${Artifact} artifact=${artifact} live=${Boolean(artifact.open)} />`}
     ${artifact.open && html`<span class="tag">${t("tasks.artifact.open")}</span>`}
-    ${switchable && html`<${Button} small kind="quiet" class="switch" aria-pressed=${raw ? "true" : "false"}
+    ${written && !artifact.open && html`<${Button} small kind="quiet" class="switch" aria-pressed=${raw ? "true" : "false"}
       onClick=${() => setRaw(!raw)}>${t("tasks.raw")}</${Button}>`}
   </div>`;
 }
@@ -66,7 +64,7 @@ export function Timeline({ steps }) {
 const Came = ({ step }) => html`<${Text} value=${step.artifact} class="mono" /> ${t("tasks.pieces", { n: step.pieces })}`;
 
 /** With seconds: much happens within a minute. */
-const clock = (at) => `${clockTime(at)}:${String(new Date(at).getSeconds()).padStart(2, "0")}`;
+const clock = (at) => new Intl.DateTimeFormat(locale(), { timeStyle: "medium" }).format(new Date(at));
 
 /** What the agent has added: what it used and why it stopped, in words; the rest as it is. @param {{metadata: object}} props */
 export function Metadata({ metadata }) {

@@ -34,7 +34,7 @@ export default {
   "tasks.started.yet": "Not yet",
   "tasks.ended": "Ended",
   "tasks.duration": "Duration",
-  "tasks.running": "Running for",
+  "tasks.running": "Time so far",
   "tasks.error": "Why it failed",
   "tasks.unknown": "There is no such task",
   "tasks.unknown.help": "No task has the id {id}. It may have been deleted, with its agent or because of its age.",

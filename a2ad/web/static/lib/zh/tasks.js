@@ -33,7 +33,7 @@ export default {
   "tasks.started.yet": "尚未开始",
   "tasks.ended": "结束时间",
   "tasks.duration": "用时",
-  "tasks.running": "已运行",
+  "tasks.running": "至今用时",
   "tasks.error": "失败原因",
   "tasks.unknown": "没有这个任务",
   "tasks.unknown.help": "不存在 ID 为 {id} 的任务。它可能已随智能体一起删除，或因保留期已满而被清理。",
