@@ -30,6 +30,7 @@ from a2ad.store.sqlite import open_sqlite
 from a2ad.web.a2a import A2AEndpoint
 from a2ad.web.actions import Actions
 from a2ad.web.control import BASE, ControlApi
+from a2ad.web.follow import Follow
 from a2ad.web.guard import route_path
 from a2ad.web.outbound import OutboundActions
 from a2ad.web.panel import Panel
@@ -134,6 +135,7 @@ async def start(config: Config, *, listen_url: str, control_url: str) -> AsyncIt
             audit=audit,
             base_url=(lambda _: config.server.public_url or listen_url) if control_apart else endpoint.base_url,
             card_at=endpoint.card_at,
+            follow=Follow(engine, streams),
         )
         panel = Panel(config.server.allowed_hosts)
         daemon = Daemon(config, host, store, engine, inbounds, outbounds, endpoint, control, panel, streams)

@@ -30,6 +30,11 @@ class Audience:
             self._keep(Frame(event.frame, event.body, 0))
 
     @property
+    def status_frames(self) -> Sequence[Frame]:
+        """The newest, oldest first."""
+        return self._status_frames or ()
+
+    @property
     def present(self) -> bool:
         """Somebody is there."""
         return bool(self.log.readers or self._waiters)
@@ -67,7 +72,7 @@ class Audience:
         number = newest if last_event_id is None else min(last_event_id, newest)
         first = [Frame(number, snapshot, 0)]
         if last_event_id is not None:
-            first += [frame for frame in self._status_frames or () if frame.number > last_event_id]
+            first += [frame for frame in self.status_frames if frame.number > last_event_id]
         reader = Reader(self.log, first, until_interrupted=until_interrupted)
         self.log.add(reader)
         return reader

@@ -82,7 +82,7 @@ class Engine:
         self.abandoned: set[asyncio.Future[Any]] = set()
         self.ended = EndedCache()
         self.behind = WriteBehind()
-        self._replay_frames = replay_frames
+        self.replay_frames = replay_frames
         self._starter = Starter(self)
         self._intake = Intake(self, self._starter)
         self._loading: dict[str, asyncio.Task[LiveTask | None]] = {}
@@ -235,7 +235,7 @@ class Engine:
             row,
             self.store,
             bound=self.limits.stream_buffer_bytes,
-            replay=self._replay_frames,
+            replay=self.replay_frames,
             max_bytes=self.limits.task_bytes,
             on_state=self.on_state,
         )

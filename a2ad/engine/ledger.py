@@ -51,16 +51,14 @@ class _Gathered(NamedTuple):
 class Ledger:
     """`messages` and `events` are gathered here until the next commit takes them; artifacts gather on their own."""
 
-    __slots__ = ("_artifacts", "_store", "_stored_events", "_stored_hidden", "_stored_state", "durable_frames",
-                 "events", "messages", "saving")  # fmt: skip
+    __slots__ = ("_artifacts", "_store", "_stored_hidden", "_stored_state", "durable_frames", "events", "messages",
+                 "saving")  # fmt: skip
 
     def __init__(self, store: Store, artifacts: Artifacts) -> None:
         self._store = store
         self._artifacts = artifacts
         self._stored_state: TaskState | None = None
         self._stored_hidden = False
-        #: the store may have status frames of it
-        self._stored_events = False
         #: no number above this one is reserved
         self.durable_frames = 0
         self.messages: list[MessageRow] = []
@@ -71,7 +69,7 @@ class Ledger:
     def restore(self, row: TaskRow, artifacts: Artifacts) -> None:
         """The store has it like this."""
         self._artifacts = artifacts
-        self._stored_state, self._stored_hidden, self._stored_events = row.state, row.hidden, True
+        self._stored_state, self._stored_hidden = row.state, row.hidden
         self.durable_frames = row.frame_limit
 
     @property
@@ -115,7 +113,6 @@ class Ledger:
             segments=held.segments,
             events=[*held.events, *step.events],
             attachments=step.attachments,
-            has_events=self._stored_events,
         )
         waiter: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         stored = self.saving = self._hand_over(change)
@@ -144,7 +141,6 @@ class Ledger:
             if other is None:
                 row = step.row
                 self._stored_state, self._stored_hidden = row.state, row.hidden
-                self._stored_events = self._stored_events or bool(held.events or step.events)
                 self.durable_frames = row.frame_limit
                 step.publish()
             else:

@@ -134,7 +134,6 @@ class Change:
 
     `previous` is the state that the store has now, None for a new task; `was_hidden`, whether it is hidden there, and
     so in no count. `key_message` is the message of a client whose id decides whether the step is a repetition.
-    `has_events`: the store may have status frames of it.
     """
 
     row: TaskRow
@@ -145,7 +144,6 @@ class Change:
     segments: Sequence[Segment] = ()
     events: Sequence[StatusEvent] = ()
     attachments: Sequence[str] = ()  # SHA-256, hexadecimal
-    has_events: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +245,9 @@ class Store(Protocol):
         """The id of the task that has this message of a client."""
         ...
 
-    async def status_events(self, task_id: str, after: int) -> Sequence[StatusEvent]: ...
+    async def status_events(self, task_id: str, after: int) -> Sequence[StatusEvent]:
+        """The task's newest status frames with numbers above `after`, oldest first, of one that has ended too."""
+        ...
 
     async def counts(self) -> dict[tuple[str, TaskState], int]:
         """How many tasks there are, by inbound and state."""

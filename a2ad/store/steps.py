@@ -29,7 +29,6 @@ _FORGET_OLD_EVENTS = """
     DELETE FROM status_events WHERE task_id = ?1 AND frame <= (
         SELECT frame FROM status_events WHERE task_id = ?1 ORDER BY frame DESC LIMIT 1 OFFSET ?2)
 """
-_FORGET_EVENTS = "DELETE FROM status_events WHERE task_id = ?"
 _COUNT = "INSERT INTO task_counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n"
 
 
@@ -99,12 +98,8 @@ def _write_row(connection: sqlite3.Connection, tally: Tally, change: Change) -> 
 
 
 def _write_events(connection: sqlite3.Connection, change: Change, replay_frames: int) -> None:
-    """Keep the newest status frames of a task that has not ended; of one that has, nobody asks for them."""
+    """Keep the task's newest status frames."""
     task_id = change.row.id
-    if change.row.state.terminal:
-        if change.has_events:
-            connection.execute(_FORGET_EVENTS, (task_id,))
-        return
     for event in change.events:
         connection.execute(_EVENT, (task_id, event.frame, event.body))
     if change.events:

@@ -7,8 +7,6 @@ import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import orjson
-
 from a2ad.engine import Engine, LiveTask
 from a2ad.engine.questions import chosen, question_of
 from a2ad.engine.workdirs import contexts_dir
@@ -25,11 +23,10 @@ from a2ad.inbound import Inbound, InboundRegistry
 from a2ad.schemas import a2a
 from a2ad.store import OPERATOR
 from a2ad.web.peers import Peers
+from a2ad.web.send_test import Tests
 
 Fields: TypeAlias = dict[str, Any]
 Result: TypeAlias = dict[str, Any]
-#: where an InvalidParams of a test message comes from, in the action's own words
-_TEST_FIELDS = {"message.metadata.skill": "skill", "message.contextId": "contextId", "message.taskId": "taskId"}
 
 
 class Actions:
@@ -40,6 +37,7 @@ class Actions:
         self._inbounds = inbounds
         self._pool = pool
         self._peers = peers
+        self.tests = Tests(engine, inbounds)
         self.by_name: dict[str, Callable[[Fields], Awaitable[Result]]] = {
             "inbound.create": self._create,
             "inbound.update": self._update,
@@ -47,7 +45,7 @@ class Actions:
             "inbound.enable": self._enable,
             "inbound.disable": self._disable,
             "inbound.setAuth": self._set_auth,
-            "inbound.sendTest": self._send_test,
+            "inbound.sendTest": self.tests.send,
             "inbound.close": self._close_peer,
             "task.answer": self._answer_task,
             "task.cancel": self._cancel_task,
@@ -87,33 +85,6 @@ class Actions:
         token = fields.get("token")
         inbound = await self._inbounds.set_token(fields["id"], token)
         return {"message": _done(inbound, "token set" if token else "token cleared"), "id": inbound.id}
-
-    async def _send_test(self, fields: Fields) -> Result:
-        inbound = self._inbounds.need(fields["id"])
-        if not inbound.served:
-            raise ActionFailed(inbound.error or f'inbound server "{inbound.record.name}" is disabled')
-        message: dict[str, Any] = {"role": "ROLE_USER", "parts": [{"text": fields["text"]}]}
-        message |= {key: fields[name] for name, key in (("context_id", "contextId"), ("task_id", "taskId"))
-                    if name in fields}  # fmt: skip
-        if "skill" in fields:
-            message["metadata"] = {"skill": fields["skill"]}
-        try:
-            wanted = a2a.send_message({"message": message})
-            accepted = await self._engine.submit(inbound, wanted, caller=OPERATOR, peer="127.0.0.1")
-            task = accepted.task
-            if not fields.get("return_immediately"):
-                await task.settled()
-        except InvalidParams as error:
-            raise ActionFailed(
-                str(error), {_TEST_FIELDS.get(field, field): [text] for field, text in error.violations}
-            ) from None
-        except (TaskNotFound, UnsupportedOperation) as error:
-            raise ActionFailed(f"taskId: {error}", {"taskId": [str(error)]}) from None
-        except ProtocolError as error:
-            raise ActionFailed(str(error)) from None
-        if task.row.reply is not None:
-            return {"message": "answered with a message", "task": None, "reply": orjson.loads(task.row.reply)}
-        return {"message": f"task {task.id} is {task.state.value}", "task": orjson.loads(task.view().encode())}
 
     async def _close_peer(self, fields: Fields) -> Result:
         peer = self._peers.get(fields["id"])

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import orjson
 import structlog
@@ -25,8 +25,10 @@ from a2ad.schemas.control import read_action, read_query
 from a2ad.schemas.text import loads
 from a2ad.web.actions import Actions
 from a2ad.web.calls import Performed, stream, until_disconnect, wants_stream
+from a2ad.web.follow import Follow
 from a2ad.web.guard import BodyError, control_refusal, media_type, peer_address, read_body, route_path
 from a2ad.web.outbound import OutboundActions
+from a2ad.web.send_test import Streamed
 from a2ad.web.snapshot import Snapshots
 
 BASE = CONTROL_PATH
@@ -35,6 +37,9 @@ CHANGE_SECONDS = 1.0
 #: actions that leave the inbounds and outbounds as they are
 NO_CHANGES = frozenset({"inbound.sendTest", "inbound.close", "outbound.call", "outbound.discover"})
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+#: what does an action, with its fields; it returns what goes beside `ok: true`, and raises `ActionFailed`
+Action: TypeAlias = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 log = structlog.get_logger()
 
@@ -54,8 +59,11 @@ class ControlApi:
         audit: Audit,
         base_url: Callable[[web.BaseRequest], str],
         card_at: Callable[[str, Inbound], Awaitable[Card]],
+        follow: Follow,
     ) -> None:
         self._config = config
+        self._tests = actions.tests
+        self._follow = follow
         self._outbound = outbound
         self._actions = {**actions.by_name, **outbound.by_name}
         self._snapshots = snapshots
@@ -70,6 +78,7 @@ class ControlApi:
             "/presets": self._read_presets,
             "/card": self._read_card,
             "/task": self._read_task,
+            "/task/events": self._follow.task,
             "/tools": self._read_tools,
             "/session": self._read_session,
             "/metrics": self._read_metrics,
@@ -164,21 +173,37 @@ class ControlApi:
             return _failed(409, "the body must be a JSON object with an `action`")
         name = body["action"][:100] if isinstance(body.get("action"), str) else ""
         if name == "outbound.call":
-            call = partial(self._perform, request, name, body)
+            call = partial(self._call, request, name, body)
             if wants_stream(request):
                 return await stream(request, call, keepalive_seconds=self._config.a2a.keepalive_seconds)
             return _answer(*await until_disconnect(request, call))
+        if name == "inbound.sendTest" and wants_stream(request):
+            return await self._stream_test(request, name, body)
         return _answer(*await self._perform(request, name, body))
 
-    async def _perform(
-        self, request: web.BaseRequest, name: str, body: dict[str, Any], observer: Observer | None = None
+    async def _call(
+        self, request: web.BaseRequest, name: str, body: dict[str, Any], observer: Observer | None
     ) -> Performed:
+        return await self._perform(request, name, body, partial(self._outbound.call, observer=observer))
+
+    async def _stream_test(self, request: web.BaseRequest, name: str, body: dict[str, Any]) -> web.StreamResponse:
+        """What is refused before it has begun is an answer like any other."""
+        begun: list[Streamed] = []
+
+        async def begin(fields: dict[str, Any]) -> dict[str, Any]:
+            begun.append(await self._tests.stream(fields))
+            return {"message": f"task {begun[0].task.id} has begun"}
+
+        status, answer = await self._perform(request, name, body, begin)
+        return await self._follow.test(request, begun[0]) if begun else _answer(status, answer)
+
+    async def _perform(
+        self, request: web.BaseRequest, name: str, body: dict[str, Any], do: Action | None = None
+    ) -> Performed:
+        """`do` does it in the place of the action itself."""
         try:
             action, fields = read_action(body)
-            if action == "outbound.call":
-                result = await self._outbound.call(fields, observer)
-            else:
-                result = await self._actions[action](fields)
+            result = await (do or self._actions[action])(fields)
         except (ActionFailed, ProtocolError) as error:
             self._record(request, name, body, ok=False, message="refused")
             failure = {"ok": False, "message": str(error)}

@@ -20,7 +20,7 @@ from a2ad.errors import ContentTypeNotSupported, InvalidRequest, PushNotificatio
 from a2ad.inbound import Inbound
 from a2ad.schemas import a2a
 from a2ad.web.peers import Peer
-from a2ad.web.sse import Streams
+from a2ad.web.sse import Streams, last_event_id
 
 PUSH_METHODS = frozenset(
     {
@@ -131,9 +131,7 @@ class Methods:
     async def _subscribe(self, context: Context, params: Params) -> web.StreamResponse:
         wanted = a2a.task_id(params)
         _check_accepts_stream(context.request)
-        last = context.request.headers.get("Last-Event-ID", "").strip()
-        last_event_id = int(last) if last.isascii() and last.isdecimal() and len(last) < 19 else None
-        reader = await self._engine.subscribe(wanted.id, context.inbound.id, last_event_id)
+        reader = await self._engine.subscribe(wanted.id, context.inbound.id, last_event_id(context.request))
         context.peer.task_id = wanted.id
         context.peer.streaming = True
         return await self._streams.serve(context.request, context.call_id, reader)

@@ -13,12 +13,13 @@ from a2ad.config import Config
 from a2ad.engine import Engine, TaskView
 from a2ad.engine.artifacts import stored_view
 from a2ad.engine.questions import question_of
+from a2ad.engine.timeline import Step, read_timeline
 from a2ad.executor import prompt_text
 from a2ad.executors.pool import LiveSession, SessionPool
 from a2ad.inbound import Inbound, InboundRegistry
 from a2ad.model import INTERRUPTED, TaskState, timestamp
 from a2ad.outbound.registry import OutboundRegistry
-from a2ad.outbound.text import MESSAGE, NAME, line
+from a2ad.outbound.text import MESSAGE, NAME, line, shortened
 from a2ad.outbound.tools import list_tools
 from a2ad.plugins import PluginHost
 from a2ad.store import TaskQuery
@@ -135,10 +136,14 @@ class Snapshots:
         return list_tools(self._outbounds)
 
     async def task(self, task_id: str) -> dict[str, Any]:
-        """One task with its artifacts, history and metadata. Raises `TaskNotFound`."""
-        view = await self._engine.view(task_id)
+        """One task with its timeline, artifacts, history and metadata. Raises `TaskNotFound`."""
+        timeline = await read_timeline(self._engine, task_id)
+        view = timeline.view
         return {
             **task_row(view),
+            "startedAt": timeline.started_at,
+            "endedAt": timeline.ended_at,
+            "timeline": [_step(step) for step in timeline.steps],
             "status": orjson.loads(view.row.status),
             "artifacts": [orjson.loads(artifact) for artifact in view.artifacts],
             "history": [orjson.loads(message) for message in view.history],
@@ -221,6 +226,14 @@ def task_row(view: TaskView) -> dict[str, Any]:
     if task.state in {TaskState.FAILED, TaskState.REJECTED}:
         message = orjson.loads(task.status).get("message")
         row["error"] = prompt_text(message["parts"]) if message else task.state.value
+    return row
+
+
+def _step(step: Step) -> dict[str, Any]:
+    status = step.status
+    row: dict[str, Any] = {"frame": step.frame, "at": status["timestamp"], "state": status["state"]}
+    if "message" in status:
+        row["message"] = shortened(prompt_text(status["message"]["parts"]), MESSAGE)
     return row
 
 

@@ -1,15 +1,15 @@
-"""The streams of the A2A endpoint: Server-Sent Events, written straight to aiohttp's StreamResponse.
+"""The streams of frames: Server-Sent Events, written straight to aiohttp's StreamResponse.
 
 aiohttp-sse's response keeps an asyncio task with a timer for each stream's ping, and splits and joins each frame's
 text anew. Measured with 2,000 idle streams (aiohttp 3.14, aiohttp-sse 3.0, uvloop; `tests/bench/idle_responses.py`):
 13.3 kB, three asyncio tasks and 2.2 % CPU at rest in all, against 10.5 kB, two tasks and no CPU of a bare response.
-So one timer writes the keepalive of all streams here; aiohttp-sse serves the control API's few.
+So one timer writes the keepalive of all streams of frames here; aiohttp-sse serves the control API's few others.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aiohttp import hdrs, web
 
@@ -22,12 +22,49 @@ HEADERS = {
     hdrs.CONTENT_TYPE: "text/event-stream",
     hdrs.CACHE_CONTROL: "no-cache",
     "X-Accel-Buffering": "no",
-    "A2A-Version": "1.0",
 }
+A2A_HEADERS = {**HEADERS, "A2A-Version": "1.0"}
 COMMENT = b":\n\n"
 CHUNKED_COMMENT = b"3\r\n:\n\n\r\n"
 #: a client that takes nothing for so long is gone, in seconds
 SEND_SECONDS = 60
+
+
+class Form:
+    """How a stream is written: what stands before and after each result, with what it opens and what closes it."""
+
+    __slots__ = ("after", "before")
+    headers: Mapping[str, str] = HEADERS
+
+    def __init__(self, before: bytes, after: bytes) -> None:
+        self.before = before
+        self.after = after
+
+    @property
+    def opening(self) -> bytes:
+        """What is written before there is any frame."""
+        return b""
+
+    def closing(self, failure: ProtocolError | None) -> bytes:
+        """What is written after the last frame; `failure` is why there are no more, where the task has not ended."""
+        raise NotImplementedError
+
+
+class Envelopes(Form):
+    """Responses to the JSON-RPC request of this (encoded) id."""
+
+    __slots__ = ("_a2a_dialect", "_call_id")
+    headers = A2A_HEADERS
+
+    def __init__(self, call_id: bytes, *, a2a_dialect: bool) -> None:
+        super().__init__(b'\ndata: {"jsonrpc":"2.0","id":' + call_id + b',"result":', b"}\n\n")
+        self._call_id = call_id
+        self._a2a_dialect = a2a_dialect
+
+    def closing(self, failure: ProtocolError | None) -> bytes:
+        if failure is None:
+            return b""
+        return b"data: " + jsonrpc.failure(self._call_id, failure, a2a_dialect=self._a2a_dialect) + b"\n\n"
 
 
 class Stream:
@@ -92,24 +129,27 @@ class Streams:
         self._timer = loop.call_later(step, self._tick)
 
     async def serve(self, request: web.BaseRequest, call_id: bytes, reader: Reader) -> web.StreamResponse:
+        """Answer a call with the reader's frames as they come, to their end."""
+        return await self.write(request, reader, Envelopes(call_id, a2a_dialect=self._a2a_dialect))
+
+    async def write(self, request: web.BaseRequest, reader: Reader, form: Form) -> web.StreamResponse:
         """Write the reader's frames as they come, to their end."""
         loop = asyncio.get_running_loop()
         stream = Stream(request, reader, loop.time())
-        response = web.StreamResponse(headers=HEADERS)
+        response = web.StreamResponse(headers=form.headers)
         try:
             await response.prepare(request)
-            if not reader.ready:
-                await response.write(COMMENT)  # the headers must not wait for the first frame
+            if form.opening or not reader.ready:
+                await response.write(form.opening or COMMENT)  # the headers must not wait for the first frame
             self._open.add(stream)
-            middle = b'\ndata: {"jsonrpc":"2.0","id":' + call_id + b',"result":'
             while frames := await reader.take():
                 stream.writing = True
                 stream.last_write = loop.time()
-                await response.write(_events(frames, middle))
+                await response.write(_events(frames, form.before, form.after))
                 stream.writing = False
                 stream.last_write = loop.time()
                 del frames  # nothing of them is held while there are no others
-            await self._finish(request, response, call_id, reader)
+            await self._finish(request, response, reader, form)
         except ConnectionError as error:
             error.__traceback__ = None  # the client has left; its task goes on, and nothing is kept of its stream
         finally:
@@ -117,21 +157,24 @@ class Streams:
             reader.close()
         return response
 
-    async def _finish(
-        self, request: web.BaseRequest, response: web.StreamResponse, call_id: bytes, reader: Reader
-    ) -> None:
+    @staticmethod
+    async def _finish(request: web.BaseRequest, response: web.StreamResponse, reader: Reader, form: Form) -> None:
         failure = reader.failure
         if isinstance(failure, (Lagged, ConnectionError)):
             # half a stream must not look like a whole one
             if request.transport is not None:
                 request.transport.abort()
             return
-        if failure is not None:
-            error = failure if isinstance(failure, ProtocolError) else InternalError()
-            await response.write(b"data: " + jsonrpc.failure(call_id, error, a2a_dialect=self._a2a_dialect) + b"\n\n")
-        await response.write_eof()
+        told = failure if failure is None or isinstance(failure, ProtocolError) else InternalError()
+        await response.write_eof(form.closing(told))
 
 
-def _events(frames: Sequence[Frame], middle: bytes) -> bytes:
+def last_event_id(request: web.BaseRequest) -> int | None:
+    """The frame after which the client wants to go on; None where it does not say, or it is no frame's number."""
+    last = request.headers.get("Last-Event-ID", "").strip()
+    return int(last) if last.isascii() and last.isdecimal() and len(last) < 19 else None
+
+
+def _events(frames: Sequence[Frame], before: bytes, after: bytes) -> bytes:
     """The frames as events; empty where there are none. Nothing but this is held while a client is slow to take it."""
-    return b"".join([piece for number, result, _ in frames for piece in (b"id: %d" % number, middle, result, b"}\n\n")])
+    return b"".join([piece for number, result, _ in frames for piece in (b"id: %d" % number, before, result, after)])

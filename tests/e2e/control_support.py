@@ -8,9 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 from tests.daemon import DaemonProcess, message
@@ -261,3 +261,50 @@ def failed_start(folder: Path, *options: str, traceback: bool = False, **more: A
     assert ended.stdout == ""
     assert traceback or "Traceback" not in ended.stderr
     return ended.stderr
+
+
+class SseEvent(NamedTuple):
+    name: str
+    id: str | None
+    data: Any
+
+
+class SseEvents:
+    """A request that is answered with a stream: iterate over its events, or take the `next()` one; leave the context
+    to close it.
+    """
+
+    def __init__(
+        self, url: str, method: str, target: str, body: bytes | None = None, status: int = 200, **headers: str
+    ) -> None:
+        self._stack = ExitStack()
+        opened = self._stack.enter_context(connection(url))
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        opened.request(method, target, body, {"Accept": "text/event-stream", **named})
+        self.response = opened.getresponse()
+        assert self.response.status == status, self.response.read()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def __iter__(self) -> Iterator[SseEvent]:
+        while True:
+            try:
+                yield self.next()
+            except EOFError:
+                return
+
+    def next(self) -> SseEvent:
+        """The next event, past the comments. Raises `EOFError` at the end."""
+        fields: dict[str, str] = {}
+        for line in iter(self.response.readline, b""):
+            text = line.decode().rstrip("\n")
+            if text and not text.startswith(":"):
+                name, _, value = text.partition(": ")
+                fields[name] = value
+            elif not text and fields:
+                return SseEvent(fields["event"], fields.get("id"), json.loads(fields["data"]))
+        raise EOFError
