@@ -16,12 +16,12 @@ from a2a.types import Task
 from google.protobuf import json_format
 from httpx import AsyncClient
 
+from tests.cache import CACHE
 from tests.daemon import DaemonProcess
 from tests.interop.sdk import request
 
 pytest.importorskip("a2ad_acp", reason="plugins/a2ad-acp is not installed")
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "a2ad-tests"
 #: for one command of an installation, in seconds
 INSTALL_SECONDS = 600
 #: for whatever an agent does: some start slowly
