@@ -33,6 +33,7 @@ export function Chat({ inbound }) {
     <${Card} class="chat" title=${t("inbound.chat")} aside=${html`
         <${Button} small aria-pressed=${wire ? "true" : "false"} onClick=${() => show(!wire)}>${t("inbound.wire.show")}</${Button}>
         <${Button} small disabled=${!conversation.turns.length} onClick=${again}>${t("inbound.chat.new")}</${Button}>`}>
+      ${(!inbound.enabled || inbound.error) && html`<p class="muted">${t("inbound.chat.not")}</p>`}
       <${Log} conversation=${conversation} inbound=${inbound} onAnswered=${write} />
       <div ref=${composer}><${Composer} conversation=${conversation} inbound=${inbound} skill=${skill} onSkill=${setSkill} /></div>
       <${ReadOut} turn=${conversation.last} />

@@ -25,7 +25,7 @@ function Came({ turn, conversation, name, onAnswered }) {
   const cancelable = turn.taskId && (turn.phase === "running" || turn.waiting);
   return html`<div class="came" aria-busy=${turn.busy && !turn.waiting ? "true" : undefined}>
     <header class="came-head"><${Text} value=${name} class="one-line" />
-      ${turn.state && html`<${State} value=${turn.state} />`}
+      ${turn.status && html`<${State} value=${turn.status.state} />`}
       ${turn.phase === "sending" && html`<span class="muted">${t("inbound.chat.sending")}</span>`}
       ${turn.taskId && html`<a class="id mono" href=${href("tasks", turn.taskId)} title=${turn.taskId}>${shortId(turn.taskId)}</a>`}
       ${cancelable && html`<${Button} small busy=${busy} onClick=${cancel}>${t("inbound.chat.cancel")}</${Button}>`}
