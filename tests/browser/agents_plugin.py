@@ -6,7 +6,7 @@ are those of `tests/interop/agents_plugin.py`, which stands beside it.
 
 import base64
 
-from a2ad import Artifact, Executor, hookimpl
+from a2ad import Artifact, Executor, Status, TaskFailed, TaskState, hookimpl
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -64,6 +64,20 @@ class Hostile(Executor):
         yield Artifact(parts=[{"url": "https://other.example/a.png", "mediaType": "image/png"}], artifact_id="remote")
 
 
+class Hostage(Executor):
+    """Asks for an answer, in the same words."""
+
+    async def execute(self, request):
+        answer = await request.ask(HOSTILE, options=[{"id": "a", "name": HOSTILE}, {"id": "b", "name": "b"}])
+        yield Artifact(parts=answer["parts"])
+
+
+class Sorry(Executor):
+    async def execute(self, request):
+        yield Status(TaskState.WORKING, HOSTILE)
+        raise TaskFailed(HOSTILE)
+
+
 class Large(Executor):
     """10 MB of text: in words, and in one word."""
 
@@ -72,7 +86,7 @@ class Large(Executor):
         yield Artifact(parts=[{"text": "x" * 5_000_000}], artifact_id="word")
 
 
-OWN = {"rich": Rich(), "hostile": Hostile(), "large": Large()}
+OWN = {"rich": Rich(), "hostile": Hostile(), "large": Large(), "hostage": Hostage(), "sorry": Sorry()}
 OTHERS = ("work", "open", "ask", "login", "fail", "reject", "mirror", "direct")
 
 
@@ -87,3 +101,5 @@ def a2ad_register_presets(register):
     skills = [{"id": name, "executor": name} for name in (*OWN, *OTHERS)]
     skills.insert(0, {"id": "chat", "executor": "session"})
     register("pages", {"name": "Pages", "agent": "echo", "skills": skills})
+    named = [{**skill, "name": HOSTILE, "description": HOSTILE, "tags": [HOSTILE]} for skill in skills]
+    register("hostile", {"name": HOSTILE, "description": HOSTILE, "agent": "echo", "skills": named})

@@ -1,4 +1,4 @@
-"""Debian's Chromium and its driver: one browser for all tests of a run, each test with a page that remembers nothing."""
+"""Debian's Chromium and its driver: one browser for a whole run, each test with a page that remembers nothing."""
 
 import contextlib
 import os
@@ -163,4 +163,3 @@ def _options(profile: str) -> ChromeOptions:
     options.add_experimental_option("perfLoggingPrefs", {"enableNetwork": True, "enablePage": False})
     options.unhandled_prompt_behavior = "ignore"
     return options
-

@@ -52,9 +52,9 @@ def inbound(agents: DaemonProcess) -> str:
 
 @pytest.fixture
 def open_panel(browser: Browser, screenshots: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Panel]]:
-    """`open_panel(daemon, view=View(…), route="tasks")`: a panel in a fresh page. One at a time: a second call takes the
-    page from the first. When the test ends, its console must hold no error, its policy must have refused nothing, and
-    nothing must have been asked of another host.
+    """`open_panel(daemon, view=View(…), route="tasks")`: a panel in a fresh page. One at a time: a second call takes
+    the page from the first. When the test ends, its console must hold no error, its policy must have refused nothing,
+    and nothing must have been asked of another host.
     """
     opened = request.node.stash.setdefault(PANELS, [])
 

@@ -28,7 +28,8 @@ class Words:
     names: tuple[str, ...] = ("Weather", "Reports")
     description: str = "Answers what it is asked"
     sent: str = "What was sold in Oslo last week?"
-    done: str = "rich"
+    #: skills: one that completes, one that fails, one that asks
+    skills: tuple[str, str, str] = ("rich", "fail", "ask")
 
 
 @dataclass
@@ -61,8 +62,8 @@ def furnished_with(folder: Path, words: Words) -> Iterator[Furnished]:
         daemon.act("inbound.create", **about, authTokenEnv="A_TOKEN_THAT_IS_MISSING")
         here.routes["inbound/one"] = f"inbound/{first}"
         here.routes["outbound/one"] = f"outbound/{_connect(daemon, words, here.inbounds)}"
-        here.routes["tasks/done"] = f"tasks/{_task(daemon, first, words, words.done)}"
-        for skill in ("chat", "fail", "reject", "ask"):
+        here.routes["tasks/done"] = f"tasks/{_task(daemon, first, words, words.skills[0])}"
+        for skill in ("chat", "reject", *words.skills[1:]):
             here.routes["tasks/waiting"] = f"tasks/{_task(daemon, first, words, skill)}"
         working = daemon.begin(first, words.sent, metadata={"skill": "work"})["id"]
         with closing(daemon.subscribe(first, working)) as frames:

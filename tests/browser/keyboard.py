@@ -51,8 +51,8 @@ def tab_through(panel: Panel) -> tuple[list[int], list[str]]:
 
 
 def assert_modal(panel: Panel, open_it: Callable[[], WebElement]) -> None:
-    """That a dialog takes the focus and keeps it, and that Escape closes it and gives it back. `open_it` opens it by the
-    keyboard, and returns what had the focus before.
+    """That a dialog takes the focus and keeps it, and that Escape closes it and gives it back. `open_it` opens it by
+    the keyboard, and returns what had the focus before.
     """
     opener = open_it()
     dialog = panel.find("dialog[open]")

@@ -28,13 +28,18 @@ const main = document.querySelector(`main[data-page="${arguments[1]}"]`);
 return location.hash === arguments[0] && main?.querySelector('h1')
     && !main.querySelector('[aria-busy=true], p.muted[role=status]');
 """
+BUTTON = """
+const called = each => (each.getAttribute('aria-label') ?? each.innerText).trim() === arguments[1];
+return [...(arguments[0] ?? document).querySelectorAll('button, summary, a[href]')]
+    .find(each => each.checkVisibility() && called(each));
+"""
 TEXTS = "import(arguments[0]).then(texts => arguments[1](texts.default))"
 TRANSLATE = "import(arguments[0]).then(i18n => i18n.t(arguments[1], arguments[2])).then(arguments[3])"
 LOCAL_SCHEMES = {"about", "blob", "chrome-error", "data"}
 
 
 class Panel:
-    """The panel of a daemon in a browser. What waits, waits for a condition; `AssertionError` says which did not come."""
+    """The panel of a daemon in a browser. What waits, waits for a condition; `AssertionError` says which one."""
 
     def __init__(self, driver: Chrome, daemon: DaemonProcess, view: View, screenshots: Path) -> None:
         self.driver = driver
@@ -126,12 +131,9 @@ class Panel:
 
     def button(self, label: str, *, within: WebElement | None = None) -> None:
         """Click on the button that is called this, by its text or its `aria-label`."""
-        wanted = json.dumps(label)
-        script = "return [...(arguments[0] ?? document).querySelectorAll('button, summary, a[href]')].find(" \
-            f"each => each.checkVisibility() && (each.getAttribute('aria-label') ?? each.innerText).trim() === {wanted})"
 
         def try_it() -> bool:
-            found = self.script(script, within)
+            found = self.script(BUTTON, within, label)
             if found is None or not found.is_enabled():
                 return False
             found.click()
@@ -191,6 +193,11 @@ class Panel:
         every answer of 400 and above there (`status of 409`), and a daemon that is gone (`ERR_CONNECTION_REFUSED`).
         """
         self._brought_about += patterns
+
+    def forget(self) -> None:
+        """What the page has done so far was meant, whatever it is."""
+        self.faults()
+        self._console, self._asked, self._violations = [], [], []
 
     def faults(self) -> list[str]:
         """Errors on the console, breaches of the page's policy, and requests that went past the daemon."""

@@ -14,7 +14,7 @@ from tests.browser.views import CHINESE, ENGLISH, EVERY_VIEW
 
 #: roles of what is used, and of what is read as one thing
 NAMED = {"button", "checkbox", "combobox", "dialog", "image", "link", "listbox", "navigation", "radio", "searchbox"}
-NAMED |= {"spinbutton", "switch", "tab", "table", "tablist", "tabpanel", "textbox"}
+NAMED |= {"spinbutton", "switch", "tab", "tablist", "tabpanel", "textbox"}
 OUTLINE = """
 const shown = css => [...document.querySelectorAll(css)].filter(each => each.checkVisibility());
 return {

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.browser.chromium import CHROMEDRIVER, CHROMIUM
 from tests.daemon import message
 
 BENCH = Path(__file__).parents[1] / "bench"
@@ -47,6 +48,11 @@ COMMANDS = {
         "outbound.call / SendMessage #",
         "outbound.call / SendStreamingMessage: CPU for each #",
     ],
+    "panel_open.py --tasks 3 60 --rounds 1 --messages 2": [
+        "overview, 3 tasks: opened # ms [# .. #]",
+        "tasks, 60 tasks: opened again # ms [# .. #]",
+        "tasks, 60 tasks: longest wait meanwhile # ms [# .. #]",
+    ],
     "sizes.py --sizes 10 1000 --seconds 0.1 --rounds 1": [
         "SendMessage, 10 B",
         "SendStreamingMessage, 1,000 B",
@@ -68,9 +74,15 @@ COMMANDS = {
 }
 
 
+NEEDS = {"panel_open.py": (CHROMIUM, CHROMEDRIVER)}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_measurement_prints_its_figures(command: str) -> None:
     script, *options = command.split()
+    for program in NEEDS.get(script, ()):
+        if not program.exists():
+            pytest.skip(f"it needs {program}")
     done = subprocess.run(
         [sys.executable, str(BENCH / script), *options], capture_output=True, text=True, timeout=120, check=False
     )

@@ -1,7 +1,6 @@
 """Real ACP agents: installed once into a cache of the user's, run by a daemon, pointed at a scripted model."""
 
 import json
-import os
 import subprocess
 import sys
 import time

@@ -29,7 +29,7 @@ function element({ type, value, onInput, options, attributes }) {
   if (type === "textarea") return html`<textarea ...${attributes} dir="auto" value=${value} onInput=${changed} />`;
   if (type === "select") {
     return html`<select ...${attributes} value=${value} onChange=${changed}>
-      ${options.map((option) => html`<option value=${option.value} selected=${option.value === value}>${option.label}</option>`)}</select>`;
+      ${options.map((option) => html`<option key=${`${option.value} ${option.label}`} value=${option.value} selected=${option.value === value}>${option.label}</option>`)}</select>`;
   }
   if (type === "checkbox") {
     return html`<input ...${attributes} type="checkbox" checked=${Boolean(value)}
