@@ -67,7 +67,7 @@ function Turn({ turn }) {
       ${going && note && html`<p class="muted"><${Text} value=${note} class="one-line" /></p>`}
       ${going && !text && !note && html`<p class="muted">${t("outbound.call.going")}</p>`}
       ${stopped && html`<p class="muted">${t("outbound.call.stopped")}</p>`}
-      ${error && html`<${Notice} notice=${{ kind: "failed", text: error }} />`}
+      ${error && !text?.includes(error) && html`<${Notice} notice=${{ kind: "failed", text: error }} />`}
       ${!going && !text && !error && !stopped && html`<p class="muted">${t("outbound.call.nothing")}</p>`}
       ${(state || taskId) && html`<p class="turn-foot">${state && html`<${State} value=${state} />`}
         ${taskId && html`<span class="muted" title=${taskId}>${t("outbound.call.task")} <${Text} value=${shortId(taskId)} class="mono" /></span>

@@ -53,7 +53,7 @@ function Head({ row }) {
       <${BackLink} />
       ${row.enabled && html`<${Button} busy=${busy} onClick=${() => change("refresh")}>${t("outbound.refresh")}</${Button}>`}
       <${Button} busy=${busy} onClick=${() => change(row.enabled ? "disable" : "enable")}>${t(row.enabled ? "outbound.disable" : "outbound.enable")}</${Button}>
-      <${Button} kind="danger" onClick=${remove} aria-haspopup="dialog">${t("outbound.remove")}</${Button}>
+      <${Button} onClick=${remove} aria-haspopup="dialog">${t("outbound.remove")}</${Button}>
     </${PageHead}>
     ${dialog}
     <${Notice} notice=${notice} onClose=${clear} />
