@@ -124,7 +124,7 @@ class Panel:
         """Click on what `find` finds, also where the page is just drawing it anew."""
 
         def try_it() -> bool:
-            self.find(css, text, within=within).click()
+            self._click(self.find(css, text, within=within))
             return True
 
         self.until(try_it, f"a click on {css}")
@@ -136,10 +136,15 @@ class Panel:
             found = self.script(BUTTON, within, label)
             if found is None or not found.is_enabled():
                 return False
-            found.click()
+            self._click(found)
             return True
 
         self.until(try_it, f"a button {label!r}")
+
+    def _click(self, element: WebElement) -> None:
+        """In the middle of the window: at a phone's width the navigation lies over what is at its lower edge."""
+        self.script("arguments[0].scrollIntoView({block: 'center'})", element)
+        element.click()
 
     def fill(self, css: str, text: str, *, within: WebElement | None = None) -> None:
         """Put this text into an input or a text area in the place of what it has."""

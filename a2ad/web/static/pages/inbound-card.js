@@ -33,7 +33,7 @@ function Readable({ card }) {
       [t("inbound.version"), html`<${Text} value=${card.version} />`],
       [t("inbound.card.provider"), html`<${Text} value=${card.provider?.organization} /> <${Text} value=${card.provider?.url} class="mono" />`],
       [t("inbound.description"), html`<${Text} value=${card.description} />`],
-      ...list(card.supportedInterfaces).map((each) => [t("inbound.card.interface"), html`<${Text} value=${each.url} class="mono" />
+      ...list(card.supportedInterfaces).map((each) => [t("inbound.card.interface"), html`<${Text} value=${each.url} class="mono" />${" "}
         <${Text} value=${`${each.protocolBinding} ${each.protocolVersion}`} />`]),
       [t("inbound.card.capabilities"), words(Object.keys(capabilities).filter((name) => capabilities[name] === true))],
       [t("inbound.card.input"), words(card.defaultInputModes)],

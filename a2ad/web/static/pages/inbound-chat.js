@@ -113,9 +113,8 @@ function outcome(turn) {
   if (turn.phase === "lost") return t("inbound.chat.lost");
   if (turn.phase === "failed") return t("inbound.read.failed", { text: shortened(turn.error) });
   if (turn.phase !== "rest") return "";
-  const state = turn.reply ? "" : t(`state.${turn.state}`);
-  const texts = turn.reply ? [turn.reply] : [...turn.artifacts.values()];
-  return t("inbound.read.answer", { state, text: shortened(texts.map((each) => textOf(each.parts)).join(" ")) });
+  const text = shortened(turn.answer);
+  return turn.reply ? text : t("inbound.read.answer", { state: t(`state.${turn.state}`), text });
 }
 
 const shortened = (text) => visible(beginning(text, READ_OUT)).trim();

@@ -97,6 +97,6 @@ function About({ inbound, tasks, presets }) {
       [t("inbound.preset"), html`<${Text} value=${preset} />`],
       [t("inbound.skills"), inbound.skills.length ? inbound.skills.map(({ id, name }) => html`<span class="tag" key=${id}><${Text} value=${name} /></span> `) : "–"],
       [t("inbound.version"), html`<${Text} value=${inbound.version} />`],
-      tasks !== null && [t("inbound.tasks"), number(tasks)],
+      tasks !== null && [t("inbound.tasks"), html`<a href=${href("tasks", "", { server: inbound.id })}>${number(tasks)}</a>`],
     ]} /></${Card}>`;
 }

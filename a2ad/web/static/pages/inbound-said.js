@@ -22,12 +22,14 @@ export function TurnView({ turn, version, conversation, name, onAnswered }) {
 function Came({ turn, conversation, name, onAnswered }) {
   const { busy, notice, run, clear } = useAction();
   const cancel = () => run(async () => ({ ...(await conversation.cancel(turn)), message: "" }));
+  const text = turn.busy ? "" : turn.answer;
   const cancelable = turn.taskId && (turn.phase === "running" || turn.waiting);
   return html`<div class="came" aria-busy=${turn.busy && !turn.waiting ? "true" : undefined}>
     <header class="came-head"><${Text} value=${name} class="one-line" />
-      ${turn.status && html`<${State} value=${turn.status.state} />`}
+      ${turn.answered ? html`<span class="muted">${t("inbound.chat.answered")}</span>` : turn.status && html`<${State} value=${turn.status.state} />`}
       ${turn.phase === "sending" && html`<span class="muted">${t("inbound.chat.sending")}</span>`}
       ${turn.taskId && html`<a class="id mono" href=${href("tasks", turn.taskId)} title=${turn.taskId}>${shortId(turn.taskId)}</a>`}
+      ${text && html`<${Copy} text=${text} label=${t("inbound.chat.copy")} />`}
       ${cancelable && html`<${Button} small busy=${busy} onClick=${cancel}>${t("inbound.chat.cancel")}</${Button}>`}
     </header>
     <div class="came-body"><${Said} turn=${turn} /><${Notes} turn=${turn} /></div>
@@ -43,14 +45,12 @@ function Said({ turn }) {
   const artifacts = [...turn.artifacts.values()];
   const hidden = Math.max(0, artifacts.length - limit);
   const shown = artifacts.slice(hidden);
-  const text = turn.busy ? "" : artifacts.map((each) => textOf(each.parts)).filter(Boolean).join("\n\n");
   return html`<div class="said">
     ${hidden > 0 && html`<${Button} small onClick=${() => setLimit(limit * 4)}>${t("inbound.chat.earlier", { n: hidden })}</${Button}>`}
     ${shown.map((each) => html`<${Artifact} key=${each.artifactId} artifact=${each} live=${turn.busy && !each.closed}
       plain=${each.artifactId === "result"} />`)}
     ${turn.reply && html`<${Parts} parts=${turn.reply.parts} /><p class="muted">${t("inbound.chat.direct")}</p>`}
     <${Closing} turn=${turn} />
-    ${text && html`<div><${Copy} text=${text} label=${t("inbound.chat.copy")} /></div>`}
   </div>`;
 }
 
@@ -72,7 +72,7 @@ function Notes({ turn }) {
     ${notes.length > shown.length && html`<${Button} kind="quiet" small onClick=${() => setAll(true)}>${t("inbound.chat.statuses.all", { n: noteCount })}</${Button}>`}
     ${all && noteCount > notes.length && html`<p class="muted">${t("inbound.chat.statuses.kept", { n: notes.length })}</p>`}
     <ul>${shown.map((status, i) => html`<li key=${noteCount - shown.length + i}>
-      <time datetime=${status.timestamp} title=${exactTime(status.timestamp)}>${clockTime(status.timestamp)}</time>
+      <time datetime=${status.timestamp} title=${exactTime(status.timestamp)}>${clockTime(status.timestamp)}</time>${" "}
       <span>${t(`state.${shortState(status.state)}`)}</span>
       ${status.message && html` <${Text} value=${textOf(status.message.parts)} class="one-line" />`}</li>`)}</ul>
   </aside>`;
@@ -82,6 +82,7 @@ function Notes({ turn }) {
 function Question({ turn, conversation, onAnswered }) {
   const asked = turn.question;
   if (!asked) return null;
+  if (turn.answered) return html`<${Parts} parts=${asked.parts} />`;
   const choose = (option) => {
     const text = option.id ?? option.name;
     conversation.send(text, { shown: option.name ?? text });

@@ -1,4 +1,5 @@
 import { shortState } from "../lib/format.js";
+import { textOf } from "../lib/parts.js";
 
 /** Statuses that are kept of a turn. */
 const NOTES = 200;
@@ -46,9 +47,15 @@ export class Turn {
     return this.phase === "sending" || this.phase === "running" || this.phase === "lost";
   }
 
-  /** What the task asks, as `{question, options?, deadline?, tool?}` and the parts it said it with. */
+  /** What the task asks, or has asked where it is answered: `{parts, options, deadline?, tool?}`. */
   get question() {
-    return this.waiting ? questionOf(this.status?.message?.parts ?? []) : null;
+    return this.waiting || this.answered ? questionOf(this.status?.message?.parts ?? []) : null;
+  }
+
+  /** The texts that came, as one. */
+  get answer() {
+    const parts = this.reply ? this.reply.parts : [...this.artifacts.values()].flatMap((each) => each.parts);
+    return textOf(parts);
   }
 
   /**

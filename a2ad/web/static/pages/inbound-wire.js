@@ -60,10 +60,10 @@ export function WireView({ wire }) {
 function Entry({ entry }) {
   const [open, setOpen] = useState(false);
   const { way, kind, frame, raw, after } = entry;
-  return useMemo(() => html`<li class="wire-entry ${way}" data-kind=${kind} data-frame=${frame}>
+  return useMemo(() => html`<li class="wire-entry" data-way=${way} data-kind=${kind} data-frame=${frame}>
     <details onToggle=${(event) => setOpen(event.currentTarget.open)}>
-      <summary><span class="wire-way" aria-hidden="true">${way === "sent" ? "→" : "←"}</span>
-        <span class="sr-only">${t(`inbound.wire.${way}`)}</span> <span class="mono">${kind}</span>
+      <summary><span class="wire-way" aria-hidden="true">${way === "sent" ? "→" : "←"}</span>${" "}
+        <span class="sr-only">${t(`inbound.wire.${way}`)}</span> <span class="mono">${kind}</span>${" "}
         <span class="muted">${frame && `#${frame} · `}${bytes(raw.length)}${way === "received" && ` · +${number(Math.round(after))} ms`}</span></summary>
       ${open && html`<div class="wire-raw"><${Copy} text=${raw} label=${t("inbound.wire.copy")} />
         <${LongText} code value=${indented(raw)} name="frame.json" /></div>`}

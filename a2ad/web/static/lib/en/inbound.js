@@ -108,6 +108,7 @@ export default {
   "inbound.chat.statuses.kept": "The newest {n}",
   "inbound.chat.asks": "The agent asks",
   "inbound.chat.auth": "The agent needs a sign-in",
+  "inbound.chat.answered": "Answered",
   "inbound.chat.answer.where": "Answer below.",
   "inbound.read.answer": "{state}. {text}",
   "inbound.read.asks": "The agent asks: {text}",

@@ -106,6 +106,7 @@ export default {
   "inbound.chat.statuses.kept": "最近 {n} 条",
   "inbound.chat.asks": "智能体提问",
   "inbound.chat.auth": "智能体需要授权",
+  "inbound.chat.answered": "已回答",
   "inbound.chat.answer.where": "请在下方回答。",
   "inbound.read.answer": "{state}。{text}",
   "inbound.read.asks": "智能体提问：{text}",
