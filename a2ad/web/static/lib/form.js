@@ -74,8 +74,8 @@ function errorsOf(errors, name) {
  * @param {{form: object, submit: string, kind?: string, onCancel?: () => void, children?: unknown}} props `form` is what
  * {@link useForm} returned; `submit` is the button's text
  */
-export function Form({ form, submit, kind = "primary", onCancel, children, ...rest }) {
-  return html`<form ...${rest} ref=${form.form} onSubmit=${form.onSubmit} novalidate class="form">
+export function Form({ form, submit, kind = "primary", onCancel, children, class: name = "", ...rest }) {
+  return html`<form ...${rest} ref=${form.form} onSubmit=${form.onSubmit} novalidate class="form ${name}">
     ${children}
     <${Notice} notice=${form.notice} onClose=${form.clear} />
     <div class="form-actions">

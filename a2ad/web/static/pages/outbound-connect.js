@@ -1,10 +1,13 @@
 import { act, get } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
-import { beginning, duration } from "../lib/format.js";
+import { beginning, duration, visible } from "../lib/format.js";
 import { Button, Card, Field, Form, href, html, useEffect, useForm, useRef, useState } from "../lib/ui.js";
 import { Preview } from "./outbound-preview.js";
 
-export const TIMEOUT = 60_000;
+/** Where nothing else is said, in milliseconds. */
+const TIMEOUT = 60_000;
+/** Of a name among options, in characters. */
+const LABEL = 80;
 
 /** From an address to a connection: first what is there, then how to call it. */
 export default function Connect() {
@@ -47,7 +50,7 @@ function Settle({ found }) {
     return answer;
   });
   return html`${preview && html`<${Preview} card=${preview} />`}
-    <${Form} form=${form} submit=${t("outbound.connect.do")} class="form settle" aria-label=${t("outbound.connect")}>
+    <${Form} form=${form} submit=${t("outbound.connect.do")} class="settle" aria-label=${t("outbound.connect")}>
       <${Field} ...${form.field("name")} label=${t("outbound.name")} hint=${t("outbound.name.hint")} required autocomplete="off" />
       <${Timeout} form=${form} />
       <${Field} ...${form.field("bearerTokenEnv")} label=${t("outbound.variable")} hint=${t("outbound.variable.hint")}
@@ -98,7 +101,7 @@ export function usePresets() {
 
 /** @param {{form: object, presets: object[] | null}} props */
 export function PresetField({ form, presets }) {
-  const known = (presets ?? []).map(({ id, name }) => ({ value: id, label: name || id }));
+  const known = (presets ?? []).map(({ id, name }) => ({ value: id, label: beginning(visible(name || id), LABEL) }));
   const chosen = form.values.preset;
   if (chosen && !known.some(({ value }) => value === chosen)) known.push({ value: chosen, label: chosen });
   return html`<${Field} ...${form.field("preset")} type="select" label=${t("outbound.preset")} hint=${t("outbound.preset.hint")}

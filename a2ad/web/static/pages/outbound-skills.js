@@ -69,7 +69,7 @@ function Override({ skill, row, update, onDone, onCancel }) {
     const skillOverrides = Object.keys(own).length ? { ...others, [skill.id]: own } : others;
     onDone(await update({ skillOverrides }).catch(refused(skill.id)));
   });
-  return html`<${Form} form=${form} submit=${t("outbound.override.save")} onCancel=${onCancel} class="form override">
+  return html`<${Form} form=${form} submit=${t("outbound.override.save")} onCancel=${onCancel} class="override">
     <p class="muted">${t("outbound.override.help")}</p>
     <${Field} ...${form.field("name")} label=${t("outbound.override.name")} placeholder=${visible(skill.name)} autocomplete="off" />
     <${Field} ...${form.field("description")} type="textarea" label=${t("outbound.override.description")} placeholder=${visible(skill.description)} />

@@ -7,7 +7,7 @@ export default {
   "outbound.none.help": "Connect to an agent by the address of its card: its skills become tools at once.",
   "outbound.new": "Connect to an agent",
   "outbound.name": "Name",
-  "outbound.name.hint": "The tools are named after it: a2ad__name__skill. Another name gives them other names.",
+  "outbound.name.hint": "The tools are named after it: a2a__name__skill. Another name gives them other names.",
   "outbound.state": "State",
   "outbound.agent": "Agent",
   "outbound.tools": "Tools",

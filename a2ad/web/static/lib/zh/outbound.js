@@ -7,7 +7,7 @@ export default {
   "outbound.none.help": "填写智能体名片的地址即可连接，它的技能会立即成为工具。",
   "outbound.new": "连接智能体",
   "outbound.name": "名称",
-  "outbound.name.hint": "工具以此命名：a2ad__名称__技能。改名后，工具名也会随之改变。",
+  "outbound.name.hint": "工具以此命名：a2a__名称__技能。改名后，工具名也会随之改变。",
   "outbound.state": "状态",
   "outbound.agent": "智能体",
   "outbound.tools": "工具",
