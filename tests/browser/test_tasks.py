@@ -145,9 +145,7 @@ def _stored(daemon: DaemonProcess, task: str) -> bool:
     return bool(daemon.read(f"/task?id={task}")["state"] == "TASK_STATE_COMPLETED")
 
 
-def test_without_tasks_it_says_how_one_comes_about(
-    daemon: DaemonProcess, open_panel: Callable[..., Panel]
-) -> None:
+def test_without_tasks_it_says_how_one_comes_about(daemon: DaemonProcess, open_panel: Callable[..., Panel]) -> None:
     panel = open_panel(daemon, route="tasks")
     panel.find(".empty", panel.t("tasks.none.help"))
 

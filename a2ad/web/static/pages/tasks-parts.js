@@ -78,7 +78,7 @@ export function Metadata({ metadata }) {
       stopReason !== undefined && [t("tasks.stop"), named("tasks.stop", stopReason)],
       ...simple.map(([name, value]) => [named("tasks.usage", name), number(value)]),
     ]} />`}
-    ${Object.keys(others).length > 0 && html`<${Tree} value=${others} open=${1} />`}
+    ${Object.keys(others).length > 0 && html`<${Tree} value=${others} open=${3} />`}
   </${Card}>`;
 }
 
