@@ -49,8 +49,8 @@ def keep_its_port(daemon: DaemonProcess) -> None:
 
 @contextmanager
 def with_agents(folder: Path, **more: Path) -> Iterator[DaemonProcess]:
-    """A daemon with the presets of `agents_plugin.py`, and of more plugin files; afterwards it has to end in order, with
-    nothing in its log.
+    """A daemon with the presets of `agents_plugin.py`, and of more plugin files; afterwards it has to end in order,
+    with nothing in its log.
     """
     plugins: Mapping[str, str] = {name: file.read_text() for name, file in {**PLUGINS, **more}.items()}
     with running(folder, plugin=plugins, config=CONFIG) as daemon:

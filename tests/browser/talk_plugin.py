@@ -75,10 +75,7 @@ def a2ad_register_agents(register):
 
 @hookimpl
 def a2ad_register_presets(register):
-    register(
-        "tools",
-        {"name": "Tools", "description": "Asks before it removes", "agent": "tools", "skills": [{"id": "chat"}]},
-    )
-    register(
-        "much", {"name": "Much", "skills": [{"id": "many", "executor": "many"}, {"id": "chatty", "executor": "chatty"}]}
-    )
+    about = {"name": "Tools", "description": "Asks before it removes"}
+    register("tools", {**about, "agent": "tools", "skills": [{"id": "chat"}]})
+    skills = [{"id": name, "executor": name} for name in ("many", "chatty")]
+    register("much", {"name": "Much", "skills": skills})

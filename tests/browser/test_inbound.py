@@ -42,7 +42,7 @@ def status_of(daemon: DaemonProcess, inbound_id: str, token: str | None = None) 
 
 
 def test_where_there_is_no_agent_the_page_leads_to_the_first_one(
-    open_panel: Callable[..., Panel], daemon: DaemonProcess
+    daemon: DaemonProcess, open_panel: Callable[..., Panel]
 ) -> None:
     panel = open_panel(daemon, route="inbound")
     panel.find(".empty", panel.t("inbound.none"))
@@ -73,12 +73,7 @@ def test_the_list_says_how_each_agent_is(panel: Panel, agents: DaemonProcess) ->
 def test_the_cards_address_is_copied(panel: Panel, agents: DaemonProcess, inbound: str) -> None:
     panel.show("inbound").click("button.copy", within=panel.row(inbound))
     panel.find("button.copy.copied", within=panel.row(inbound))
-    panel.show("inbound/new").click('input[name="name"]')
-    panel.press(Keys.CONTROL + "v")
-    panel.until(
-        lambda: panel.find('input[name="name"]').get_property("value") == f"{agents.endpoint(inbound)}/agent-card.json",
-        "the address",
-    )
+    assert panel.copied() == f"{agents.endpoint(inbound)}/agent-card.json"
 
 
 @in_both_languages
@@ -147,7 +142,6 @@ def test_name_and_description_are_all_that_it_takes(panel: Panel, agents: Daemon
         ("endpointPath", "no slash", "must be an absolute path"),
         ("endpointPath", "/a2a/api/mine", "is one of the daemon's own paths"),
         ("authTokenEnv", "two words", "must be the name of a variable"),
-        ("version", "", "must not be empty"),
     ],
 )
 def test_what_the_daemon_refuses_stands_at_its_field(panel: Panel, field: str, value: str, problem: str) -> None:
