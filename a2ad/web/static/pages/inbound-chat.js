@@ -105,7 +105,7 @@ function ReadOut({ turn }) {
   const [said, setSaid] = useState("");
   const phase = turn && `${turn.phase} ${turn.state} ${Boolean(turn.reply)}`;
   useEffect(() => setSaid(turn ? outcome(turn) : ""), [turn, phase]);
-  return html`<p class="sr-only" role="status" data-read-out>${said}</p>`;
+  return html`<p class="sr-only" role="status" data-read-out>${said || null}</p>`;
 }
 
 function outcome(turn) {
