@@ -82,7 +82,8 @@ function Composer({ conversation, inbound, skill, onSkill }) {
     drawn((n) => n + 1);
   };
   const onKeyDown = (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    // the Enter that ends an input method's composition sends nothing; Safari has that as 229 alone
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
     event.preventDefault();
     send();
   };

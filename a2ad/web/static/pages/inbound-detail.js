@@ -78,9 +78,9 @@ function About({ inbound, tasks, presets }) {
       [t("inbound.address"), html`<${Address} value=${inbound.cardUrl} label=${t("inbound.address.copy")} />`],
       [t("inbound.card"), html`<${Address} value=${cardAddress(inbound)} label=${t("inbound.card.address.copy")} />`],
       [t("inbound.token"), tokenState(inbound)],
-      [t("inbound.preset"), html`<${Text} value=${preset} />`],
+      [t("inbound.preset"), html`<${Text} value=${preset} class="one-line" />`],
       [t("inbound.skills"), inbound.skills.length ? inbound.skills.map(({ id, name }) => html`<span class="tag" key=${id}><${Text} value=${name} class="one-line" /></span> `) : "–"],
-      [t("inbound.version"), html`<${Text} value=${inbound.version} />`],
+      [t("inbound.version"), html`<${Text} value=${inbound.version} class="one-line" />`],
       tasks !== null && [t("inbound.tasks"), html`<a href=${href("tasks", "", { server: inbound.id })}>${number(tasks)}</a>`],
     ]} /></${Card}>`;
 }
