@@ -4,13 +4,24 @@ It is written against the plugin API alone, and is read as text by the fixtures.
 are those of `tests/interop/agents_plugin.py`, which stands beside it.
 """
 
-import base64
+import struct
+import zlib
 
 from a2ad import Artifact, Executor, Status, TaskFailed, TaskState, hookimpl
 
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
-)
+
+def png(width, height):
+    """A picture of one colour."""
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    rows = (b"\0" + bytes((20, 100, 110)) * width) * height
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+PICTURE = {"mediaType": "image/png", "filename": "picture.png"}
 MARKDOWN = """# Heading
 
 A paragraph with **bold**, `code` and [a link](https://example.org/page).
@@ -44,7 +55,7 @@ class Rich(Executor):
     async def execute(self, request):
         yield Artifact(parts=[{"text": MARKDOWN}], artifact_id="text", name="Text")
         yield Artifact(parts=[{"data": {"city": "Oslo", "days": [{"sun": True}, None, 1.5]}}], artifact_id="data")
-        yield Artifact(parts=[{"raw": PIXEL, "mediaType": "image/png", "filename": "pixel.png"}], artifact_id="image")
+        yield Artifact(parts=[{"raw": png(120, 80), **PICTURE}], artifact_id="image")
         report = {"raw": b"a,b\n1,2\n", "mediaType": "text/csv", "filename": "report.csv"}
         yield Artifact(parts=[report], artifact_id="file", description="The figures")
         yield Artifact(parts=[{"url": "https://example.org/more.pdf", "filename": "more.pdf"}], artifact_id="link")
