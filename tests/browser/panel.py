@@ -218,6 +218,12 @@ class Panel:
         self._keep_violations()
         return self._violations
 
+    def copied(self) -> str:
+        """What was copied last."""
+        wanted = {"origin": self.daemon.control, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+        self.driver.execute_cdp_cmd("Browser.grantPermissions", wanted)
+        return str(self.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])"))
+
     def requests(self) -> list[str]:
         """The addresses of everything that was asked for since the test began, `data:` and `blob:` included."""
         self._read_logs()

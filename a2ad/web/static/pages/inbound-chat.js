@@ -82,7 +82,8 @@ function Composer({ conversation, inbound, skill, onSkill }) {
     drawn((n) => n + 1);
   };
   const onKeyDown = (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    // the Enter that ends an input method's composition sends nothing; Safari has that as 229 alone
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
     event.preventDefault();
     send();
   };
@@ -105,7 +106,7 @@ function ReadOut({ turn }) {
   const [said, setSaid] = useState("");
   const phase = turn && `${turn.phase} ${turn.state} ${Boolean(turn.reply)}`;
   useEffect(() => setSaid(turn ? outcome(turn) : ""), [turn, phase]);
-  return html`<p class="sr-only" role="status" data-read-out>${said}</p>`;
+  return html`<p class="sr-only" role="status" data-read-out>${said || null}</p>`;
 }
 
 function outcome(turn) {

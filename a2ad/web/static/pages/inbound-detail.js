@@ -1,23 +1,15 @@
 import { act, get } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
-import { number, visible } from "../lib/format.js";
-import { Button, Card, Copy, Facts, Notice, PageHead, State, Tabs, Text, href, html, useAction, useConfirm } from "../lib/ui.js";
+import { number } from "../lib/format.js";
+import { Button, Card, Facts, Notice, PageHead, State, Tabs, Text, href, html, useAction, useConfirm } from "../lib/ui.js";
 import { AgentCard } from "./inbound-card.js";
 import { Chat } from "./inbound-chat.js";
 import { forgetConversation } from "./inbound-conversation.js";
 import { Edit } from "./inbound-form.js";
-import { Token, state as tokenState } from "./inbound-token.js";
+import { Address, cardAddress, nameOf, stateOf, Switch, tokenState } from "./inbound-row.js";
+import { Token } from "./inbound-token.js";
 
 const TABS = ["try", "card", "edit", "token"];
-
-/** Where its card is. @param {object} inbound */
-export const cardAddress = (inbound) => `${inbound.cardUrl}/agent-card.json`;
-
-/** Whether it is served: `serving`, `disabled` or `error`. @param {object} inbound */
-export const stateOf = (inbound) => (inbound.error ? "error" : inbound.enabled ? "serving" : "disabled");
-
-/** An address with a button that copies it. @param {{value: string, label: string}} props */
-export const Address = ({ value, label }) => html`<span class="address"><${Text} value=${value} class="mono" /> <${Copy} text=${value} label=${label} /></span>`;
 
 /**
  * One inbound server: what it is, and what can be done with it.
@@ -45,7 +37,7 @@ function Head({ inbound, tasks, onRemoved }) {
   const { busy, notice, run, clear } = useAction();
   const [ask, dialog] = useConfirm();
   const remove = async () => ask({
-    title: t("inbound.remove.title", { name: visible(inbound.name) }),
+    title: t("inbound.remove.title", { name: nameOf(inbound) }),
     lost: await lost(inbound, tasks),
     action: t("inbound.remove"),
     run: () => act("inbound.remove", { id: inbound.id }),
@@ -55,19 +47,11 @@ function Head({ inbound, tasks, onRemoved }) {
       location.hash = href("inbound");
     },
   });
-  return html`<${PageHead} title=${html`<${Text} value=${inbound.name} class="one-line" />`} lead=${html`<${Text} value=${inbound.description} />`}>
+  return html`<${PageHead} title=${html`<${Text} value=${inbound.name} class="one-line" />`} lead=${html`<${Text} value=${inbound.description} class="one-line" />`}>
       <${Switch} inbound=${inbound} busy=${busy} run=${run} />
       <${Button} aria-haspopup="dialog" onClick=${remove}>${t("inbound.remove.ask")}</${Button}>
     </${PageHead}>
     <${Notice} notice=${notice} onClose=${clear} />${dialog}`;
-}
-
-/** Enables or disables. @param {{inbound: object, busy: boolean, run: Function, small?: boolean}} props */
-export function Switch({ inbound, busy, run, small }) {
-  const action = inbound.enabled ? "disable" : "enable";
-  const label = t(`inbound.${action}`);
-  return html`<${Button} small=${small} busy=${busy} onClick=${() => run(() => act(`inbound.${action}`, { id: inbound.id }))}
-    aria-label=${small ? t(`inbound.${action}.name`, { name: visible(inbound.name) }) : undefined}>${label}</${Button}>`;
 }
 
 /** What goes with it: its tasks by number, where that can be found out. */
@@ -94,9 +78,9 @@ function About({ inbound, tasks, presets }) {
       [t("inbound.address"), html`<${Address} value=${inbound.cardUrl} label=${t("inbound.address.copy")} />`],
       [t("inbound.card"), html`<${Address} value=${cardAddress(inbound)} label=${t("inbound.card.address.copy")} />`],
       [t("inbound.token"), tokenState(inbound)],
-      [t("inbound.preset"), html`<${Text} value=${preset} />`],
-      [t("inbound.skills"), inbound.skills.length ? inbound.skills.map(({ id, name }) => html`<span class="tag" key=${id}><${Text} value=${name} /></span> `) : "–"],
-      [t("inbound.version"), html`<${Text} value=${inbound.version} />`],
+      [t("inbound.preset"), html`<${Text} value=${preset} class="one-line" />`],
+      [t("inbound.skills"), inbound.skills.length ? inbound.skills.map(({ id, name }) => html`<span class="tag" key=${id}><${Text} value=${name} class="one-line" /></span> `) : "–"],
+      [t("inbound.version"), html`<${Text} value=${inbound.version} class="one-line" />`],
       tasks !== null && [t("inbound.tasks"), html`<a href=${href("tasks", "", { server: inbound.id })}>${number(tasks)}</a>`],
     ]} /></${Card}>`;
 }

@@ -6,6 +6,8 @@ import { Artifact, Button, Copy, LongText, Notice, Parts, State, Text, Tree, hre
 /** Of a turn's statuses and artifacts, the newest that are shown at first. */
 const NOTES = 4;
 const ARTIFACTS = 50;
+/** What other states say is shown at length. */
+const PROGRESS = new Set(["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"]);
 
 /**
  * One turn of the chat: what was sent, and what came of it.
@@ -74,7 +76,7 @@ function Notes({ turn }) {
     <ul>${shown.map((status, i) => html`<li key=${noteCount - shown.length + i}>
       <time datetime=${status.timestamp} title=${exactTime(status.timestamp)}>${clockTime(status.timestamp)}</time>${" "}
       <span>${t(`state.${shortState(status.state)}`)}</span>
-      ${status.message && html` <${Text} value=${textOf(status.message.parts)} class="one-line" />`}</li>`)}</ul>
+      ${status.message && PROGRESS.has(status.state) && html` <${Text} value=${textOf(status.message.parts)} class="one-line" />`}</li>`)}</ul>
   </aside>`;
 }
 

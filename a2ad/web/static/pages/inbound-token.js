@@ -2,6 +2,7 @@ import { act } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
 import { visible } from "../lib/format.js";
 import { Button, Copy, Field, Form, html, useConfirm, useForm, useState } from "../lib/ui.js";
+import { nameOf, tokenState } from "./inbound-row.js";
 
 /** How random a token is that is made here, in bytes. */
 const RANDOM = 32;
@@ -27,13 +28,13 @@ export function Token({ inbound }) {
     setMade(token);
   };
   const clear = () => ask({
-    title: t("inbound.token.clear.title", { name: visible(inbound.name) }),
+    title: t("inbound.token.clear.title", { name: nameOf(inbound) }),
     lost: t(inbound.authTokenEnv ? "inbound.token.clear.variable" : "inbound.token.clear.open", { variable: visible(inbound.authTokenEnv) }),
     action: t("inbound.token.clear"),
     run: () => act("inbound.setAuth", { id: inbound.id, token: null }),
   });
   return html`<div class="token">
-    <p>${state(inbound)}</p>
+    <p>${tokenState(inbound)}</p>
     ${dialog}
     <${Form} form=${form} submit=${t(inbound.tokenSet ? "inbound.token.replace" : "inbound.token.set")} autocomplete="off">
       <${Field} ...${field} onInput=${type} type="password" autocomplete="off" spellcheck=${false} label=${t("inbound.token.new")}
@@ -44,13 +45,6 @@ export function Token({ inbound }) {
     </${Form}>
     ${inbound.tokenSet && html`<p><${Button} aria-haspopup="dialog" onClick=${clear}>${t("inbound.token.clear")}</${Button}></p>`}
   </div>`;
-}
-
-/** A word about the token that counts now. @param {object} inbound */
-export function state(inbound) {
-  const variable = visible(inbound.authTokenEnv);
-  if (!inbound.tokenSet) return t(variable ? "inbound.token.state.missing" : "inbound.token.state.none", { variable });
-  return t(variable ? "inbound.token.state.variable" : "inbound.token.state.set", { variable });
 }
 
 /** `setAuth` takes an empty token for none: to clear it is another button. */

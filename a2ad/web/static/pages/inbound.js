@@ -1,12 +1,11 @@
 import { get } from "../lib/api.js";
 import { live, useLive } from "../lib/live.js";
 import { t } from "../lib/i18n.js";
-import { visible } from "../lib/format.js";
 import { Card, Empty, LinkButton, Notice, PageHead, State, Table, Text, explain, href, html, useAction, useEffect,
   useState } from "../lib/ui.js";
-import { Address, cardAddress, Detail, stateOf, Switch } from "./inbound-detail.js";
+import { Detail } from "./inbound-detail.js";
 import { Create } from "./inbound-form.js";
-import { state as tokenState } from "./inbound-token.js";
+import { Address, cardAddress, nameOf, stateOf, Switch, tokenState } from "./inbound-row.js";
 
 /** In the place of an id: the form for a new one. Ids end in eight hexadecimal digits. */
 const NEW = "new";
@@ -78,10 +77,10 @@ function All({ rows, notice, onNotice }) {
       <span class="row-about muted"><${Text} value=${row.description} class="one-line" /></span>` },
     { key: "state", label: t("inbound.state"), render: (row) => html`<${State} value=${stateOf(row)} />
       ${row.error && html`<p class="row-error"><${Text} value=${row.error} /></p>`}` },
-    { key: "card", label: t("inbound.card"), class: "wide", render: (row) => html`<${Address} value=${cardAddress(row)} label=${t("inbound.card.address.copy.name", { name: visible(row.name) })} />` },
-    { key: "token", label: t("inbound.token"), render: tokenState },
+    { key: "card", label: t("inbound.card"), class: "wide", render: (row) => html`<${Address} value=${cardAddress(row)} label=${t("inbound.card.address.copy.name", { name: nameOf(row) })} />` },
+    { key: "token", label: t("inbound.token"), render: (row) => (row.tokenSet || row.authTokenEnv ? tokenState(row) : t("inbound.token.none")) },
     { key: "actions", label: t("inbound.actions"), class: "actions", render: (row) => html`
-      <${LinkButton} small href=${href("inbound", row.id, { tab: "try" })} aria-label=${t("inbound.try.name", { name: visible(row.name) })}>${t("inbound.tab.try")}</${LinkButton}>
+      <${LinkButton} small href=${href("inbound", row.id, { tab: "try" })} aria-label=${t("inbound.try.name", { name: nameOf(row) })}>${t("inbound.tab.try")}</${LinkButton}>
       <${Switch} small inbound=${row} busy=${busy && switched === row.id} run=${runOn(row)} />` },
   ];
   const none = html`<${Empty} title=${t("inbound.none")}><p>${t("inbound.none.help")}</p>

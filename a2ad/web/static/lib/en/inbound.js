@@ -58,6 +58,7 @@ export default {
   "inbound.token.state.set": "Set",
   "inbound.token.state.variable": "Set, or from {variable}",
   "inbound.token.state.missing": "{variable} is missing",
+  "inbound.token.none": "None",
   "inbound.token.new": "New token",
   "inbound.token.hint": "Clients send it as “Authorization: Bearer …”. The daemon keeps only a hash of it and never shows it again. It goes before the token variable.",
   "inbound.token.set": "Set the token",

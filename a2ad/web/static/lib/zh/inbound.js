@@ -57,6 +57,7 @@ export default {
   "inbound.token.state.set": "已设置",
   "inbound.token.state.variable": "已设置，或来自 {variable}",
   "inbound.token.state.missing": "缺少 {variable}",
+  "inbound.token.none": "无",
   "inbound.token.new": "新令牌",
   "inbound.token.hint": "客户端以“Authorization: Bearer ……”的形式发送。守护进程只保存其哈希值，不会再次显示。它优先于令牌变量。",
   "inbound.token.set": "设置令牌",
