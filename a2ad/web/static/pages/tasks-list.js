@@ -120,7 +120,7 @@ function Rows({ shown, waiting, wanted, inbounds, onChange }) {
 
 const Summary = ({ task, params }) => html`<a class="summary one-line" href=${href("tasks", task.id, back(params))}>
   <${Text} value=${task.summary || t("tasks.untitled")} /></a>
-  ${task.error && html`<p class="row-error one-line"><${Text} value=${beginning(task.error, ERROR)} /></p>`}`;
+  ${task.error && task.error !== task.state && html`<p class="row-error one-line"><${Text} value=${beginning(task.error, ERROR)} /></p>`}`;
 
 /** A task's page leads back to where it was found. */
 const back = ({ state, server, context, offset, size }) =>

@@ -55,7 +55,7 @@ function Head({ task, params, missing }) {
     </${PageHead}>
     ${dialog}
     ${missing && html`<${Notice} notice=${{ kind: "failed", text: t("tasks.gone") }} />`}
-    ${task.error && html`<section class="notice failed" aria-label=${t("tasks.error")}><${LongText} value=${task.error} name="error.txt" /></section>`}`;
+    ${task.error && task.error !== task.state && html`<section class="notice failed" aria-label=${t("tasks.error")}><${LongText} value=${task.error} name="error.txt" /></section>`}`;
 }
 
 function Asked({ task, missing }) {
