@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tests.browser.panel import PAGES
 from tests.daemon import DaemonProcess, running
@@ -41,10 +42,17 @@ class Furnished:
     routes: dict[str, str] = field(default_factory=lambda: {page: page for page in PAGES})
 
 
+def keep_its_port(daemon: DaemonProcess) -> None:
+    """Once it is started again it is where the page that is open looks for it."""
+    daemon.command[daemon.command.index("--listen") + 1] = urlsplit(daemon.url).netloc
+
+
 @contextmanager
-def with_agents(folder: Path) -> Iterator[DaemonProcess]:
-    """A daemon with the presets of `agents_plugin.py`; afterwards it has to end in order, with nothing in its log."""
-    plugins: Mapping[str, str] = {name: file.read_text() for name, file in PLUGINS.items()}
+def with_agents(folder: Path, **more: Path) -> Iterator[DaemonProcess]:
+    """A daemon with the presets of `agents_plugin.py`, and of more plugin files; afterwards it has to end in order,
+    with nothing in its log.
+    """
+    plugins: Mapping[str, str] = {name: file.read_text() for name, file in {**PLUGINS, **more}.items()}
     with running(folder, plugin=plugins, config=CONFIG) as daemon:
         yield daemon
         assert "Traceback" not in daemon.log(), daemon.log()

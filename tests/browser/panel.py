@@ -124,7 +124,7 @@ class Panel:
         """Click on what `find` finds, also where the page is just drawing it anew."""
 
         def try_it() -> bool:
-            self.find(css, text, within=within).click()
+            self._click(self.find(css, text, within=within))
             return True
 
         self.until(try_it, f"a click on {css}")
@@ -136,10 +136,15 @@ class Panel:
             found = self.script(BUTTON, within, label)
             if found is None or not found.is_enabled():
                 return False
-            found.click()
+            self._click(found)
             return True
 
         self.until(try_it, f"a button {label!r}")
+
+    def _click(self, element: WebElement) -> None:
+        """In the middle of the window: at a phone's width the navigation lies over what is at its lower edge."""
+        self.script("arguments[0].scrollIntoView({block: 'center'})", element)
+        element.click()
 
     def fill(self, css: str, text: str, *, within: WebElement | None = None) -> None:
         """Put this text into an input or a text area in the place of what it has."""
@@ -212,6 +217,12 @@ class Panel:
         """What the page's policy has refused: the kind, and what it was."""
         self._keep_violations()
         return self._violations
+
+    def copied(self) -> str:
+        """What was copied last."""
+        wanted = {"origin": self.daemon.control, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+        self.driver.execute_cdp_cmd("Browser.grantPermissions", wanted)
+        return str(self.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])"))
 
     def requests(self) -> list[str]:
         """The addresses of everything that was asked for since the test began, `data:` and `blob:` included."""

@@ -7,6 +7,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 
 from tests.browser.chromium import View
+from tests.browser.furnish import keep_its_port
 from tests.browser.panel import Panel
 from tests.browser.views import CHINESE, in_both_languages, seen_as
 from tests.daemon import DaemonProcess
@@ -106,7 +107,7 @@ def test_a_daemon_that_is_gone_is_said_and_one_that_is_back_is_found(
     open_panel: Callable[..., Panel], launch: Callable[..., DaemonProcess], panel: Panel
 ) -> None:
     daemon = launch()
-    _keep_its_port(daemon)
+    keep_its_port(daemon)
     daemon.create_inbound(name="before")
     panel = open_panel(daemon, view=panel.view, route="inbound")
     panel.find("main", "before")
@@ -126,7 +127,7 @@ def test_a_daemon_that_is_gone_is_said_and_one_that_is_back_is_found(
 def test_a_page_that_is_opened_while_the_daemon_goes_recovers(
     open_panel: Callable[..., Panel], daemon: DaemonProcess
 ) -> None:
-    _keep_its_port(daemon)
+    keep_its_port(daemon)
     panel = open_panel(daemon)
     panel.bring_about(UNREACHABLE)
     daemon.kill()
@@ -136,10 +137,6 @@ def test_a_page_that_is_opened_while_the_daemon_goes_recovers(
     daemon.start()
     panel.gone('[data-banner="offline"]')
     panel.find("main", panel.t("tasks.none"))
-
-
-def _keep_its_port(daemon: DaemonProcess) -> None:
-    daemon.command[daemon.command.index("--listen") + 1] = urlsplit(daemon.url).netloc
 
 
 def test_what_happens_is_shown_without_asking_for_it(panel: Panel, agents: DaemonProcess) -> None:

@@ -46,13 +46,15 @@ export async function act(action, fields = {}, { signal } = {}) {
  * @param {string} action
  * @param {object} [fields]
  * @param {{signal?: AbortSignal}} [options]
- * @returns {AsyncGenerator<{event: string, id: string, data: any}>} the last event is `result`, the answer's body; one
- * that is not `ok` is thrown as {@link ApiError} instead, and so is a stream that ends without it
+ * @returns {AsyncGenerator<{event: string, id: string, data: any, raw: string}>} `raw` is the data as it came; the last
+ * event is `result`, the answer's body; one that is not `ok` is thrown as {@link ApiError} instead, and so is a stream
+ * that ends without it
  */
 export async function* actStream(action, fields = {}, { signal } = {}) {
   const response = await post(action, fields, "text/event-stream", signal);
   if (!isStream(response)) {
-    yield { event: "result", id: "", data: await bodyOf(response) };
+    const data = await bodyOf(response);
+    yield { event: "result", id: "", data, raw: JSON.stringify(data) };
     return;
   }
   for await (const event of eventsOf(response)) {
@@ -68,7 +70,7 @@ export async function* actStream(action, fields = {}, { signal } = {}) {
  * @param {string} path
  * @param {Record<string, unknown>} [params]
  * @param {{signal?: AbortSignal, lastEventId?: string}} [options]
- * @returns {AsyncGenerator<{event: string, id: string, data: any}>} throws {@link ApiError}
+ * @returns {AsyncGenerator<{event: string, id: string, data: any, raw: string}>} throws {@link ApiError}
  */
 export async function* follow(path, params = {}, { signal, lastEventId } = {}) {
   const headers = { Accept: "text/event-stream", ...(lastEventId ? { "Last-Event-ID": lastEventId } : {}) };
@@ -126,7 +128,7 @@ const failure = (body, status) => new ApiError(body?.message ?? `HTTP ${status}`
 
 async function* eventsOf(response) {
   try {
-    for await (const { event, id, data } of readSse(response.body)) yield { event, id, data: JSON.parse(data) };
+    for await (const { event, id, data } of readSse(response.body)) yield { event, id, data: JSON.parse(data), raw: data };
   } catch (error) {
     if (error instanceof ApiError || error.name === "AbortError") throw error;
     throw new ApiError("", 0);

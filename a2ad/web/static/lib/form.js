@@ -29,7 +29,7 @@ function element({ type, value, onInput, options, attributes }) {
   if (type === "textarea") return html`<textarea ...${attributes} dir="auto" value=${value} onInput=${changed} />`;
   if (type === "select") {
     return html`<select ...${attributes} value=${value} onChange=${changed}>
-      ${options.map((option) => html`<option value=${option.value} selected=${option.value === value}>${option.label}</option>`)}</select>`;
+      ${options.map((option) => html`<option key=${`${option.value} ${option.label}`} value=${option.value} selected=${option.value === value}>${option.label}</option>`)}</select>`;
   }
   if (type === "checkbox") {
     return html`<input ...${attributes} type="checkbox" checked=${Boolean(value)}
@@ -74,8 +74,8 @@ function errorsOf(errors, name) {
  * @param {{form: object, submit: string, kind?: string, onCancel?: () => void, children?: unknown}} props `form` is what
  * {@link useForm} returned; `submit` is the button's text
  */
-export function Form({ form, submit, kind = "primary", onCancel, children, ...rest }) {
-  return html`<form ...${rest} ref=${form.form} onSubmit=${form.onSubmit} novalidate class="form">
+export function Form({ form, submit, kind = "primary", onCancel, children, class: name = "", ...rest }) {
+  return html`<form ...${rest} ref=${form.form} onSubmit=${form.onSubmit} novalidate class="form ${name}">
     ${children}
     <${Notice} notice=${form.notice} onClose=${form.clear} />
     <div class="form-actions">

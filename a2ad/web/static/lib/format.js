@@ -72,7 +72,7 @@ export const number = (value) => new Intl.NumberFormat(locale()).format(value);
 
 function unit(value, name, digits = 0) {
   return new Intl.NumberFormat(locale(), {
-    style: "unit", unit: name, unitDisplay: "short", maximumFractionDigits: digits,
+    style: "unit", unit: name, unitDisplay: name === "byte" ? "long" : "short", maximumFractionDigits: digits,
   }).format(value);
 }
 

@@ -12,20 +12,19 @@ class LiveStore {
   #source = null;
   #retry = 0;
   #listeners = new Set();
-  #params = {};
+  #waiting = [];
   #key = "";
   state = { snapshot: null, key: null, status: "connecting" };
 
   constructor() {
     // a browser has six connections to a host: tabs that nobody looks at give theirs back
-    document.addEventListener("visibilitychange", () => (document.hidden ? this.#close() : this.#open()));
+    document.addEventListener("visibilitychange", () => this.#open());
   }
 
   /** The page of tasks that the snapshots shall have. @param {Record<string, unknown>} params */
   ask(params) {
     const key = address("/events", params);
     if (key === this.#key) return;
-    this.#params = params;
     this.#key = key;
     this.#open();
   }
@@ -36,15 +35,13 @@ class LiveStore {
     return () => this.#listeners.delete(listener);
   }
 
-  /** A snapshot now, after an action: the stream looks for changes once in a second only. */
+  /**
+   * A snapshot now, after an action: the stream looks for changes once in a second only. A new stream begins with one;
+   * read beside the stream it could be older than what that says next, or be undone unseen.
+   */
   async refresh() {
-    const [key, params] = [this.#key, this.#params];
-    try {
-      const snapshot = await get("", params);
-      if (key === this.#key) this.#set({ snapshot, key });
-    } catch {
-      // the stream says that the daemon is gone
-    }
+    this.#open();
+    if (this.#source) await new Promise((resolve) => this.#waiting.push(resolve));
   }
 
   #set(change) {
@@ -58,17 +55,24 @@ class LiveStore {
     this.#source = null;
   }
 
+  #told() {
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
   #open() {
     this.#close();
-    if (!this.#key || document.hidden) return;
+    if (!this.#key || document.hidden) return this.#told();
     const key = this.#key;
     const source = new EventSource(key);
     this.#source = source;
     source.addEventListener("open", () => this.#set({ status: this.state.snapshot ? "live" : this.state.status }));
-    source.addEventListener("snapshot", (event) =>
-      this.#set({ snapshot: JSON.parse(event.data), key, status: "live" }));
+    source.addEventListener("snapshot", (event) => {
+      this.#set({ snapshot: JSON.parse(event.data), key, status: "live" });
+      this.#told();
+    });
     source.addEventListener("error", () => {
       this.#set({ status: "offline" });
+      this.#told();
       if (source.readyState === EventSource.CLOSED) this.#retry = setTimeout(() => this.#open(), RETRY);
     });
   }

@@ -6,6 +6,9 @@ import { LongText } from "./text.js";
 
 /** A text that is longer is shown as it is: to format it would hold the page up. */
 const LONGEST = 100_000;
+/** A run of what an e-mail address may be made of: marked looks ahead over the rest of it at each of its characters. */
+const RUNS = /[\w.!#$%&'*+/=?`{|}~-]+/g;
+const LONGEST_RUN = 2000;
 const LINKS = /^(https?:|mailto:)/i;
 const ALLOWED = {
   ALLOWED_TAGS: ["a", "b", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre",
@@ -37,15 +40,22 @@ const marked = new Marked({
 });
 
 /**
- * A text as Markdown, made safe. One that is very long is shown as plain text.
+ * A text as Markdown, made safe. One that is very long, or that cannot be formatted, is shown as plain text.
  * @param {{text: string}} props
  */
 export function Markdown({ text }) {
   const source = String(text ?? "");
-  const long = source.length > LONGEST;
-  const made = useMemo(() => (long ? "" : safe(source)), [source, long]);
-  if (long) return html`<${LongText} value=${source} />`;
+  const made = useMemo(() => formatted(source), [source]);
+  if (made === null) return html`<${LongText} value=${source} />`;
   return html`<div class="markdown foreign" dir="auto" dangerouslySetInnerHTML=${{ __html: made }} />`;
 }
 
-const safe = (source) => DOMPurify.sanitize(marked.parse(visible(source), { async: false }), ALLOWED);
+/** Null where it would take too long, or where marked gives up: it runs out of stack in what is nested deeply. */
+function formatted(source) {
+  if (source.length > LONGEST || source.match(RUNS)?.some((run) => run.length > LONGEST_RUN)) return null;
+  try {
+    return DOMPurify.sanitize(marked.parse(visible(source), { async: false }), ALLOWED);
+  } catch {
+    return null;
+  }
+}

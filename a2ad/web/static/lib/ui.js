@@ -7,4 +7,5 @@ export { Dialog, Notice, explain, useAction, useConfirm } from "./feedback.js";
 export { LongText, save, Text, Time, useNow } from "./text.js";
 export { Tree } from "./tree.js";
 export { Markdown } from "./markdown.js";
+export { Artifact, Parts, textOf, toolCall } from "./parts.js";
 export { href, useRoute } from "./route.js";

@@ -1,16 +1,56 @@
-import { useLive } from "../lib/live.js";
+import { act } from "../lib/api.js";
+import { live, useLive } from "../lib/live.js";
 import { t } from "../lib/i18n.js";
-import { Empty, PageHead, State, Table, Text, html } from "../lib/ui.js";
+import { visible } from "../lib/format.js";
+import { Button, Card, Empty, LinkButton, Notice, PageHead, Pager, State, Table, Text, href, html, useAction,
+  useState } from "../lib/ui.js";
+import Connect from "./outbound-connect.js";
+import Connection from "./outbound-one.js";
 
-/** The outbound page. @param {id: string, params: Record<string, string>} props what follows `#/outbound/` */
-export default function Outbound() {
+/** Connections that are shown at once. */
+const ROWS = 50;
+
+/** The connections to remote agents, or one of them. @param {{id: string, params: Record<string, string>}} props */
+export default function Outbound({ id, params }) {
   const { snapshot } = useLive();
-  const rows = snapshot?.outbounds ?? [];
-  const columns = [
-    { key: "name", label: t("outbound.name"), render: (row) => html`<${Text} value=${row.name} />` },
-    { key: "state", label: t("outbound.state"), render: (row) => html`<${State} value=${row.state} />` },
-  ];
-  return html`<${PageHead} title=${t("outbound.title")} lead=${t("outbound.lead")} />
-    <${Table} caption=${t("outbound.title")} columns=${columns} rows=${rows}
-      empty=${html`<${Empty} title=${t("outbound.none")} />`} />`;
+  if (id) return html`<${Connection} key=${id} id=${id} outbounds=${snapshot.outbounds} />`;
+  return html`<${PageHead} title=${t("outbound.title")} lead=${t("outbound.lead")}>
+      ${!params.new && html`<${LinkButton} kind="primary" href=${href("outbound", "", { new: 1 })}>${t("outbound.new")}</${LinkButton}>`}
+    </${PageHead}>
+    ${params.new && html`<${Connect} />`}
+    <${List} rows=${snapshot.outbounds} />`;
 }
+
+function List({ rows }) {
+  const [offset, setOffset] = useState(0);
+  const { busy, notice, run, clear } = useAction();
+  const from = Math.min(offset, Math.max(0, Math.floor((rows.length - 1) / ROWS) * ROWS));
+  const change = (action, { id }) => run(async () => {
+    const answer = await act(`outbound.${action}`, { id });
+    await live.refresh();
+    return answer;
+  });
+  const columns = [
+    { key: "name", label: t("outbound.name"), class: "wide", render: (row) => html`<${Name} row=${row} />` },
+    { key: "state", label: t("outbound.state"), render: (row) => html`<${State} value=${row.state} />` },
+    { key: "agent", label: t("outbound.agent"), render: (row) => (row.card
+      ? html`<${Text} value=${row.card.name} class="one-line" />` : html`<span class="muted">–</span>`) },
+    { key: "tools", label: t("outbound.tools"), class: "number", render: (row) =>
+      t("outbound.tools.of", { tools: row.toolCount, skills: row.skillCount }) },
+    { key: "actions", label: t("outbound.actions"), class: "actions", render: (row) => html`
+      ${row.enabled && html`<${Button} small disabled=${busy} onClick=${() => change("refresh", row)}
+        aria-label=${t("outbound.refresh.of", { name: visible(row.name) })}>${t("outbound.refresh")}</${Button}>`}
+      <${Button} small disabled=${busy} onClick=${() => change(row.enabled ? "disable" : "enable", row)}
+        aria-label=${t(row.enabled ? "outbound.disable.of" : "outbound.enable.of", { name: visible(row.name) })}>
+        ${t(row.enabled ? "outbound.disable" : "outbound.enable")}</${Button}>` },
+  ];
+  return html`<${Card} title=${t("outbound.list")} aside=${rows.length || null} class="connections">
+    <${Notice} notice=${notice} onClose=${clear} />
+    <${Table} caption=${t("outbound.list")} columns=${columns} rows=${rows.slice(from, from + ROWS)}
+      empty=${html`<${Empty} title=${t("outbound.none")}><p>${t("outbound.none.help")}</p></${Empty}>`} />
+    <${Pager} offset=${from} limit=${ROWS} total=${rows.length} onChange=${setOffset} /></${Card}>`;
+}
+
+const Name = ({ row }) => html`<a href=${href("outbound", row.id)} class="one-line"><${Text} value=${row.name} /></a>
+  ${row.lastError ? html`<p class="row-error one-line"><${Text} value=${row.lastError} /></p>`
+    : html`<p class="where one-line"><${Text} value=${row.agentCardUrl} class="mono" /></p>`}`;

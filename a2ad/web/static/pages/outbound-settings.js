@@ -1,0 +1,26 @@
+import { act } from "../lib/api.js";
+import { t } from "../lib/i18n.js";
+import { Card, Field, Form, html, useForm } from "../lib/ui.js";
+import { PresetField, Timeout, milliseconds, usePresets } from "./outbound-connect.js";
+
+/** What can be changed of a connection. @param {{row: object}} props a connection of the snapshot */
+export function Settings({ row }) {
+  const presets = usePresets();
+  const first = {
+    name: row.name, timeoutMs: String(row.timeoutMs), bearerTokenEnv: row.bearerTokenEnv ?? "", preset: row.preset ?? "",
+    tokenOrigins: row.tokenOrigins.join("\n"),
+  };
+  const form = useForm(first, (values) => act("outbound.update", {
+    ...values, id: row.id, timeoutMs: milliseconds(values.timeoutMs), tokenOrigins: values.tokenOrigins.split(/\s+/).filter(Boolean),
+  }));
+  return html`<${Card} title=${t("outbound.settings")}>
+    <${Form} form=${form} submit=${t("outbound.settings.save")} kind="plain">
+      <${Field} ...${form.field("name")} label=${t("outbound.name")} hint=${t("outbound.name.hint")} required autocomplete="off" />
+      <${Timeout} form=${form} />
+      <${Field} ...${form.field("bearerTokenEnv")} label=${t("outbound.variable")} hint=${t("outbound.variable.hint")}
+        autocomplete="off" spellcheck=${false} />
+      <${Field} ...${form.field("tokenOrigins")} type="textarea" label=${t("outbound.origins")} hint=${t("outbound.origins.hint")}
+        spellcheck=${false} rows="2" class="mono origins" />
+      <${PresetField} form=${form} presets=${presets} />
+    </${Form}></${Card}>`;
+}

@@ -1,0 +1,89 @@
+import { has, locale, t } from "../lib/i18n.js";
+import { exactTime, number } from "../lib/format.js";
+import { Artifact, Button, Card, Empty, Facts, LongText, Parts, State, Text, Tree, html, textOf, useState } from "../lib/ui.js";
+import { hasEnded } from "./tasks-follow.js";
+
+/** Of messages and of artifacts, how many are shown at first; the last ones, the first ones. */
+const FIRST = 20;
+
+/** What came of a task. @param {{task: object}} props */
+export function Results({ task }) {
+  const { artifacts } = task;
+  const [limit, setLimit] = useState(FIRST);
+  if (!artifacts.length && hasEnded(task)) return html`<${Card} title=${t("tasks.artifacts")}><${Empty} title=${t("tasks.artifacts.none")} /></${Card}>`;
+  if (!artifacts.length) return null;
+  return html`<${Card} title=${t("tasks.artifacts")} aside=${number(artifacts.length)} class="results">
+    ${artifacts.slice(0, limit).map((artifact) => html`<${Result} key=${artifact.artifactId} artifact=${artifact} />`)}
+    ${artifacts.length > limit && html`<${Button} small onClick=${() => setLimit(limit * 4)}>${t("tree.more", { n: artifacts.length - limit })}</${Button}>`}
+  </${Card}>`;
+}
+
+function Result({ artifact }) {
+  const [raw, setRaw] = useState(false);
+  const written = textOf(artifact.parts);
+  return html`<div class="result">
+    ${raw ? html`<section class="artifact named" data-artifact=${artifact.artifactId}>
+        <h3><${Text} value=${artifact.name || artifact.artifactId} class="one-line" /></h3>
+        <${LongText} code value=${written} name="artifact.txt" /></section>` : html`<${Artifact} artifact=${artifact} live=${Boolean(artifact.open)} />`}
+    ${artifact.open && html`<span class="tag">${t("tasks.artifact.open")}</span>`}
+    ${written && !artifact.open && html`<${Button} small kind="quiet" class="switch" aria-pressed=${raw ? "true" : "false"}
+      onClick=${() => setRaw(!raw)}>${t("tasks.raw")}</${Button}>`}
+  </div>`;
+}
+
+/** What was said, in its order. @param {{history: object[]}} props */
+export function Messages({ history }) {
+  const [limit, setLimit] = useState(FIRST);
+  if (!history.length) return null;
+  const hidden = Math.max(0, history.length - limit);
+  return html`<${Card} title=${t("tasks.messages")} aside=${number(history.length)}>
+    ${hidden > 0 && html`<${Button} small onClick=${() => setLimit(limit * 4)}>${t("tasks.messages.earlier", { n: hidden })}</${Button}>`}
+    <ol class="messages">${history.slice(hidden).map((message, i) => html`<${Message} key=${message.messageId ?? hidden + i} message=${message} />`)}</ol>
+  </${Card}>`;
+}
+
+function Message({ message }) {
+  const who = message.role === "ROLE_USER" ? "user" : "agent";
+  return html`<li class="message ${who}" data-role=${who}>
+    <p class="who">${t(`tasks.from.${who}`)}</p>
+    <div class="said"><${Parts} parts=${message.parts} /></div></li>`;
+}
+
+/** The states that it went through, and what it said of them. @param {{steps: object[]}} props */
+export function Timeline({ steps }) {
+  if (!steps.length) return null;
+  return html`<${Card} title=${t("tasks.timeline")} aside=${number(steps.length)}>
+    <ol class="timeline">${steps.map((step) => html`<li key=${step.frame} data-frame=${step.frame}>
+      <time datetime=${step.at} title=${exactTime(step.at)}>${clock(step.at)}</time>
+      <div class="step">${step.artifact ? html`<p class="muted"><${Came} step=${step} /></p>`
+        : html`<${State} value=${step.state} />${step.message && html`<${LongText} value=${step.message} first=${600} />`}`}</div>
+      <span class="muted frame" title=${t("tasks.frame", { n: step.frame })}>#${step.frame}</span></li>`)}</ol>
+  </${Card}>`;
+}
+
+const Came = ({ step }) => html`<${Text} value=${step.artifact} class="mono" /> ${t("tasks.pieces", { n: step.pieces })}`;
+
+/** With seconds: much happens within a minute. */
+const clock = (at) => new Intl.DateTimeFormat(locale(), { timeStyle: "medium" }).format(new Date(at));
+
+/** What the agent has added: what it used and why it stopped, in words; the rest as it is. @param {{metadata: object}} props */
+export function Metadata({ metadata }) {
+  const { usage, stopReason, ...rest } = metadata ?? {};
+  const used = usage && typeof usage === "object" ? Object.entries(usage) : [];
+  const [simple, odd] = [used.filter(([, value]) => typeof value === "number"), used.filter(([, value]) => typeof value !== "number")];
+  const others = { ...rest, ...(odd.length ? { usage: Object.fromEntries(odd) } : {}) };
+  if (!used.length && stopReason === undefined && !Object.keys(rest).length) return null;
+  return html`<${Card} title=${t("tasks.metadata")}>
+    ${(simple.length > 0 || stopReason !== undefined) && html`<${Facts} items=${[
+      stopReason !== undefined && [t("tasks.stop"), named("tasks.stop", stopReason)],
+      ...simple.map(([name, value]) => [named("tasks.usage", name), number(value)]),
+    ]} />`}
+    ${Object.keys(others).length > 0 && html`<${Tree} value=${others} open=${3} />`}
+  </${Card}>`;
+}
+
+/** In words where there are some for it. */
+function named(prefix, name) {
+  const key = `${prefix}.${name}`;
+  return has(key) ? t(key) : html`<${Text} value=${typeof name === "string" ? name : JSON.stringify(name)} />`;
+}
