@@ -64,6 +64,7 @@ def test_an_agent_of_another_version_is_refused(acp):
     [
         ({"command": ["no-such-program"]}, "The agent cannot be started: there is no program 'no-such-program'"),
         ({"command": ["./agent"]}, "The agent cannot be started: there is no program './agent'"),
+        ({"command": ["/etc/passwd"]}, "The agent cannot be started: '/etc/passwd' is not executable"),
         ({"cwd": "/no/such/directory"}, "The agent cannot be started: its directory is not there"),
         (
             {"env": {"KEY": "$NO_SUCH_KEY"}},
