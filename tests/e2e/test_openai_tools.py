@@ -241,6 +241,23 @@ def test_a_long_answer_of_a_tool_is_cut_for_the_model_alone(agents: Agents) -> N
     assert len(json.dumps(agents.model.messages)) < 1500 * 3
 
 
+def test_a_turn_that_outgrows_the_context_fails_before_more_is_sent_and_keeps_what_there_is(agents: Agents) -> None:
+    agents.model.answers(asks(call(TOOL, {"prompt": "w" * 600}), text="t" * 600))
+
+    task = agents.ask("hi", "small", contextId="grows")
+    sizes = [len(asked.body) // 3 for asked in agents.model.asked("POST")]
+    agents.model.answers()
+    after = agents.ask("and?", "small", contextId="grows")
+
+    assert state_of(task) == "FAILED"
+    assert "tokens, and the agent's context_tokens are 1500" in why(task)
+    assert len(calls_of(task)) == len(sizes) > 1
+    assert said(task) == "t" * 600 * len(sizes)
+    assert max(sizes) <= 1500
+    assert task["metadata"]["usage"]["inputTokens"] == 10 * len(sizes)
+    assert said(after) == "message 2: and?"
+
+
 def test_calls_that_were_cut_off_by_the_token_limit_are_not_made(agents: Agents) -> None:
     agents.model.answers(asks(call(TOOL, {"prompt": "echo hi"}), text="Let me", finish="length"))
     task = agents.ask("hi")

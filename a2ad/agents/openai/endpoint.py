@@ -71,7 +71,7 @@ class Endpoint:
 
         What may go better is tried again, as long as nothing of an answer has been passed on.
         """
-        body = orjson.dumps(self._request(messages, tools))
+        body = orjson.dumps(self.request(messages, tools))
         failures = 0
         while True:
             try:
@@ -90,7 +90,8 @@ class Endpoint:
         if rest := reply.end():
             yield rest
 
-    def _request(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def request(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What is sent."""
         request: dict[str, Any] = {
             "model": self._options.model,
             "messages": messages,

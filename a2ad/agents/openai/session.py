@@ -13,7 +13,14 @@ import structlog
 from a2ad.agent import AgentContext, AgentEvent, AgentSession, TextDelta, ToolCall, ToolError, ToolResult, TurnEnd
 from a2ad.agents.openai.calls import FunctionCall
 from a2ad.agents.openai.content import read_content, with_images
-from a2ad.agents.openai.conversation import BYTES_PER_TOKEN, EMPTY, Conversation, Message, tokens_of
+from a2ad.agents.openai.conversation import (
+    BYTES_PER_TOKEN,
+    EMPTY,
+    Conversation,
+    Message,
+    request_tokens,
+    shortened,
+)
 from a2ad.agents.openai.endpoint import Endpoint
 from a2ad.agents.openai.keys import Key, read_key
 from a2ad.agents.openai.options import Options
@@ -68,7 +75,7 @@ class OpenAISession(AgentSession):
         turn = _Turn(key, self._functions(), Reply(key))
         inline = self._options.context_tokens * BYTES_PER_TOKEN // 4
         content = await read_content(parts, attachments, images=self._options.images, inline=inline)
-        fixed = tokens_of(self._instructions()) + tokens_of(turn.tools)
+        fixed = request_tokens(self._endpoint.request(self._instructions(), turn.tools))
         self._conversation.begin({"role": "user", "content": content}, fixed)
         try:
             async with aclosing(self._rounds(turn)) as events:
@@ -160,18 +167,10 @@ class OpenAISession(AgentSession):
     def _answered(self, call: FunctionCall, result: ToolResult) -> Message:
         """As the model gets it: cut to what fits."""
         said = f"The call failed: {result.result}" if result.error else str(result.result) or EMPTY
-        return {"role": "tool", "tool_call_id": call.id, "content": _cut(said, self._conversation.room())}
+        return shortened({"role": "tool", "tool_call_id": call.id, "content": said}, self._conversation.room())
 
 
 def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
     """A tool as chat completions have it; its name fits already (`outbound/names.py`)."""
     described = {"name": tool["name"], "description": tool["description"], "parameters": tool["schema"]}
     return {"type": "function", "function": described}
-
-
-def _cut(text: str, room: int) -> str:
-    """As much of the beginning as `room` bytes hold, and how much is missing."""
-    data = text.encode()
-    if len(data) <= room:
-        return text
-    return f"{data[:room].decode(errors='ignore')}\n[{len(data) - room} of {len(data)} bytes are left out here]"
