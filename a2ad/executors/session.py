@@ -24,6 +24,7 @@ Calls: TypeAlias = dict[str, dict[str, Any]]
 
 #: how a turn may end other than well, and what the task says then
 _REFUSED = "The agent refused"
+_TOO_MANY = "The agent had not finished after as many requests as it makes in one turn"
 
 
 class SessionExecutor(Executor):
@@ -191,4 +192,6 @@ def _ending(end: TurnEnd) -> list[Event]:
         return [Status(TaskState.REJECTED, _REFUSED, metadata)]
     if end.stop_reason == "cancelled":
         return [Status(TaskState.CANCELED, None, metadata)]
+    if end.stop_reason == "max_turn_requests":
+        return [Status(TaskState.FAILED, _TOO_MANY, metadata)]
     return [Status(TaskState.COMPLETED, None, metadata)] if metadata else []

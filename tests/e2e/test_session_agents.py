@@ -40,6 +40,9 @@ class Session(AgentSession):
         elif word == "short":
             yield TextDelta("cut")
             yield TurnEnd("max_tokens", {"inputTokens": 3, "outputTokens": 1})
+        elif word == "endless":
+            yield TextDelta("so far")
+            yield TurnEnd("max_turn_requests")
         elif word == "counted":
             yield TurnEnd(usage={"inputTokens": 3, "outputTokens": 1})
         elif word == "fail":
@@ -159,6 +162,9 @@ def test_how_a_turn_ends_is_how_the_task_ends(daemon: DaemonProcess, inbound: st
     short = daemon.send(inbound, "short")
     assert short["status"]["state"] == "TASK_STATE_COMPLETED"
     assert short["metadata"] == {"usage": {"inputTokens": 3, "outputTokens": 1}, "stopReason": "max_tokens"}
+    endless = daemon.send(inbound, "endless")
+    assert (endless["status"]["state"], _text(endless)) == ("TASK_STATE_FAILED", "so far")
+    assert endless["metadata"] == {"stopReason": "max_turn_requests"}
     assert daemon.send(inbound, "counted")["metadata"] == {**short["metadata"], "stopReason": "end_turn"}
     assert "metadata" not in daemon.send(inbound, "hello")
     crashed = daemon.send(inbound, "crash")
