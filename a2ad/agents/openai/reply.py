@@ -25,6 +25,9 @@ _STOP_REASONS = {"length": "max_tokens", "model_length": "max_tokens", "content_
 #: how endpoints say that they broke off
 _BROKEN = frozenset({"error", "abort", "insufficient_system_resource"})
 
+#: where endpoints put their words for what went wrong, and how deep these are looked for
+_SAYING, _LEVELS = ("error", "errors", "message", "msg", "detail"), 5
+
 
 class Reply:
     """Takes the events of one answer. `text` is what was passed on: without reasoning, and without the key."""
@@ -171,13 +174,16 @@ def is_passing(status: int) -> bool:
 
 def said_in(error: Any) -> str:
     """An endpoint's own words for what went wrong, empty where it has none."""
-    if isinstance(error, list) and error:
-        error = error[0]
-    if isinstance(error, dict):
-        inner = error.get("error") or error
-        words = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
-        error = words if isinstance(words, str) else ""
-    return line(error, QUOTED)
+    return line(_words(error, _LEVELS), QUOTED)
+
+
+def _words(error: Any, levels: int) -> str:
+    if isinstance(error, str):
+        return error
+    if levels == 0 or not isinstance(error, (dict, list)):
+        return ""
+    inner = error if isinstance(error, list) else [error[name] for name in _SAYING if name in error]
+    return next((words for each in inner if (words := _words(each, levels - 1))), "")
 
 
 def _failure(error: Any) -> RemoteError:
