@@ -249,7 +249,6 @@ async def endless_head(exchange: Exchange) -> None:
         (http_answer(200, b'{"a":' * 5000), "not valid JSON"),
         (streams(b"data: hello\n\n"), "not valid JSON"),
         (streams(b"data: [1]\n\n"), "no chat completion"),
-        (streams(b'data: {"a": "\\ud83d"}\n\n'), "not valid JSON"),
         (streams(b"data: \xff\xfe\n\n"), "not valid JSON"),
         (streams(b"data: " + b'{"a":' * 5000 + b"\n\n"), "not valid JSON"),
         (streams(b"data: [" + b"{}," * 200_000 + b"{}]\n\n"), "not valid JSON"),

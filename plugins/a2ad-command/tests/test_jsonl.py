@@ -105,7 +105,7 @@ def test_any_other_line_fails_the_task_and_is_shown(daemon: DaemonProcess, line:
 
 def test_parts_are_taken_as_a2a_has_them(daemon: DaemonProcess) -> None:
     deep = "[" * 100 + "]" * 100
-    parts = '[{"raw": "_-8", "mediaType": null}, {"raw": "+/8="}, {"url": "x"}, {"data": null}, {"data": %s}]' % deep
+    parts = '[{"raw": "_-8", "mediaType": null}, {"raw": "+/8="}, {"url": "x"}, {"data": null}, {"data": ' + deep + "}]"
     task = daemon.send("cat", f'{{"type": "artifact", "parts": {parts}}}')
     assert state_of(task) == "COMPLETED"
     raw = [part.get("raw") for part in task["artifacts"][0]["parts"]]
