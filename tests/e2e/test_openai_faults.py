@@ -256,7 +256,7 @@ async def endless_head(exchange: Exchange) -> None:
         (endless(b"x" * 65536), "larger than"),
         (endless(b"data: " + b"x" * 65536 + b"\n"), "larger than"),
         (endless(b" " * 65536, "application/json"), "larger than"),
-        (endless(delta({"tool_calls": [{"function": {"name": "a"}}]})), "calls more than 32 tools"),
+        (endless(delta({"tool_calls": [{"function": {"name": "a"}}]})), "calls more than 1000 tools"),
         (endless(delta({"reasoning_content": "x" * 65536})), "longer than"),
         (endless_head, "no HTTP"),
         (endless(b": comment\n\n" * 1000), "without an event"),

@@ -16,7 +16,7 @@ from a2ad.outbound.text import NAME, line
 from a2ad.schemas.text import check_depth, loads
 
 #: calls in one answer
-MAX_CALLS = 32
+MAX_CALLS = 1000
 #: arrays and objects in the arguments of one
 MAX_CONTAINERS = 10_000
 #: what a model is shown again of arguments that could not be read, in characters
@@ -97,7 +97,7 @@ class CallDrafts:
 
     def _new(self) -> _Draft:
         if len(self._drafts) == MAX_CALLS:
-            raise RemoteInvalid(f"it calls more than {MAX_CALLS} tools at a time")
+            raise RemoteInvalid(f"it calls more than {MAX_CALLS} tools in one answer")
         self._drafts.append(_Draft("", "", []))
         return self._drafts[-1]
 

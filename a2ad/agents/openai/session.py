@@ -29,6 +29,11 @@ from a2ad.errors import RemoteError, RemoteRefused
 from a2ad.executor import Attachment, Status
 from a2ad.model import PartDict, TaskState
 
+#: calls of one answer that run at the same time
+CALLS_AT_ONCE = 32
+#: how many tools a model is told that calls one that there is not
+TOLD_TOOLS = 50
+
 log = structlog.get_logger()
 
 
@@ -136,10 +141,11 @@ class OpenAISession(AgentSession):
     # the calls of one answer
 
     async def _run(self, calls: Sequence[FunctionCall]) -> AsyncGenerator[AgentEvent, None]:
-        """All at the same time; each result is told when it is there."""
+        """`CALLS_AT_ONCE` at the same time; each result is told when it is there."""
         for call in calls:
             yield ToolCall(call.id, call.name, call.arguments)
-        running = [asyncio.create_task(self._call(call)) for call in calls]
+        free = asyncio.Semaphore(CALLS_AT_ONCE)
+        running = [asyncio.create_task(self._call(call, free)) for call in calls]
         try:
             pending = set(running)
             while pending:
@@ -154,15 +160,24 @@ class OpenAISession(AgentSession):
                 if not each.cancelled() and each.exception() is None:
                     self._conversation.add(self._answered(call, each.result()))
 
-    async def _call(self, call: FunctionCall) -> ToolResult:
-        try:
-            if call.arguments is None:
-                raise ToolError(call.trouble)
-            if not self._options.tools:
-                raise ToolError("there are no tools here")
-            return ToolResult(call.id, await self._tools.call(call.name, call.arguments))
-        except ToolError as error:
-            return ToolResult(call.id, str(error), error=True)
+    async def _call(self, call: FunctionCall, free: asyncio.Semaphore) -> ToolResult:
+        async with free:
+            try:
+                self._check_name(call.name)
+                if call.arguments is None:
+                    raise ToolError(call.trouble)
+                return ToolResult(call.id, await self._tools.call(call.name, call.arguments))
+            except ToolError as error:
+                return ToolResult(call.id, str(error), error=True)
+
+    def _check_name(self, name: str) -> None:
+        """Raises `ToolError`: before anything is said of its arguments, a model has to hear that there is no tool."""
+        if not self._options.tools:
+            raise ToolError("there are no tools here")
+        names = [tool["name"] for tool in self._tools.list()]
+        if name not in names:
+            there = ", ".join(names[:TOLD_TOOLS]) + (" and others" if len(names) > TOLD_TOOLS else "")
+            raise ToolError(f"there is no tool {name!r}; " + (f"there are: {there}" if names else "there are none now"))
 
     def _answered(self, call: FunctionCall, result: ToolResult) -> Message:
         """As the model gets it: cut to what fits."""
