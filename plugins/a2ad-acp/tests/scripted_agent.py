@@ -129,6 +129,19 @@ class Turn:
             self.update("tool_call_update", toolCallId="t1", title=f"Read x with {name}", status="completed",
                         content=content)  # fmt: skip
 
+    def do_input(self, text: str) -> None:
+        """A tool call with this JSON as its arguments."""
+        update = '{"sessionUpdate": "tool_call", "toolCallId": "odd", "title": "odd", "rawInput": %s}' % text
+        params = f'{{"sessionId": "{self.session["id"]}", "update": {update}}}'
+        raw(f'{{"jsonrpc": "2.0", "method": "session/update", "params": {params}}}')
+        self.update("tool_call_update", toolCallId="odd", status="completed")
+
+    def do_unread(self, _: str) -> None:
+        """Ask without end, and read no answer."""
+        stops_reading.set()
+        for number in range(100_000):
+            send(id=10_000 + number, method="no/such/method", params={})
+
     def do_fail(self, name: str) -> None:
         self.update("tool_call", toolCallId="t2", title=name, status="failed", rawOutput={"why": "no"})
 
@@ -244,6 +257,7 @@ class Turn:
 
 
 signal_deaf = threading.Event()
+stops_reading = threading.Event()
 
 
 def request(method: str, **params) -> dict:
@@ -355,6 +369,8 @@ def main() -> None:
         for _ in range(2000):
             raw("junk at the start")
     for line in sys.stdin:
+        if stops_reading.is_set():
+            time.sleep(1000)
         message = json.loads(line)
         try:
             hear(message)
