@@ -112,6 +112,10 @@ def test_parts_are_taken_as_a2a_has_them(daemon: DaemonProcess) -> None:
     assert raw == ["/+8=", "+/8=", None, None, None]
 
 
+def test_a_line_that_is_shown_drives_no_terminal(daemon: DaemonProcess) -> None:
+    assert said(daemon.send("cat", "\x1b[2J\x00junk")).endswith(": [2Jjunk")
+
+
 def test_bytes_that_are_no_text_are_replaced_in_a_line_too(daemon: DaemonProcess) -> None:
     assert text_of(daemon.send("broken", "")) == "\ufffd"
 
