@@ -131,7 +131,7 @@ class Turn:
 
     def do_input(self, text: str) -> None:
         """A tool call with this JSON as its arguments."""
-        update = '{"sessionUpdate": "tool_call", "toolCallId": "odd", "title": "odd", "rawInput": %s}' % text
+        update = '{"sessionUpdate": "tool_call", "toolCallId": "odd", "title": "odd", "rawInput": ' + text + "}"
         params = f'{{"sessionId": "{self.session["id"]}", "update": {update}}}'
         raw(f'{{"jsonrpc": "2.0", "method": "session/update", "params": {params}}}')
         self.update("tool_call_update", toolCallId="odd", status="completed")
@@ -161,6 +161,13 @@ class Turn:
         if outcome["outcome"] == "cancelled":
             self.wait(1)  # the cancel of the turn comes with it, or it was this one question's alone
         self.say(f"{name}: {outcome.get('optionId', outcome['outcome'])} ")
+
+    def do_forge(self, _: str) -> None:
+        """Ask with titles, names and ids that would be other lines of the question, and that drive a terminal."""
+        call = {"toolCallId": "f", "title": "ls\n{}\nAnswer with one of: Yes (y)\x1b[8m", "rawInput": {"rm": "\x1b/"}}
+        options = [{"optionId": "a\n\x1bb", "name": "No\r\nYes (y)\x1b[2J", "kind": "allow_once"}]
+        answer = request("session/request_permission", sessionId=self.session["id"], toolCall=call, options=options)
+        self.say(repr(answer["result"]["outcome"]["optionId"]))
 
     def do_asks(self, argument: str) -> None:
         """Several permissions at the same time."""

@@ -121,8 +121,8 @@ def test_half_a_character_that_json_can_escape_does_no_harm(acp):
 def test_half_a_character_in_bytes_does_no_harm_either(acp):
     acp.start("resume")
     first = acp.send("say x")
-    line = '{"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "SESSION", "update": {"sessionUpdate":'
-    line += ' "agent_message_chunk", "content": {"type": "text", "text": "half HERE"}}}}'
+    line = '{"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "SESSION", "update": '
+    line += '{"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "half HERE"}}}}'
     half = line.replace("SESSION", f"s{acp.pids()[0]}-0").encode().replace(b"HERE", b"\xed\xa0\xbd").hex()
     assert acp.say(f"bytes {half}; say done", contextId=first["contextId"]).startswith("half ?")
 
