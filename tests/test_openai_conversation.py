@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from a2ad.agents.openai.conversation import INTERRUPTED, NO_RESULT, Conversation, tokens_of
+from a2ad.agents.openai.conversation import INTERRUPTED, NO_RESULT, Conversation, TurnTooLong, tokens_of
 from a2ad.executor import TaskFailed
 from tests.scripted_llm import turn_violations
 
@@ -50,6 +50,44 @@ def test_a_message_that_is_too_long_by_itself_fails_and_leaves_the_conversation_
     with pytest.raises(TaskFailed, match="context_tokens are 300"):
         conversation.begin(user("x" * 900), 10)
     assert json.dumps(conversation.state()) == before
+
+
+def test_what_is_too_much_of_the_open_turn_is_left_out_of_its_oldest_tool_answers() -> None:
+    conversation = Conversation(760)
+    conversation.begin(user("first"), 10)
+    conversation.finish(assistant("one"))
+    conversation.begin(user("second"), 10)
+    for call_id in ("1", "2", "3"):
+        conversation.add(assistant("t" * 150, call_id))
+        conversation.add(result(call_id, call_id * 450))
+
+    told = conversation.messages()
+
+    assert [message["content"] for message in told if message["role"] == "user"] == ["second"]
+    cut, *whole = [message["content"] for message in told if message["role"] == "tool"]
+    assert cut.startswith("1")
+    assert cut.endswith("of 450 bytes are left out here]")
+    assert whole == ["2" * 450, "3" * 450]
+    assert sum(map(tokens_of, told)) <= 750
+    assert turn_violations(told) == []
+
+
+def test_a_turn_whose_own_words_fill_the_context_is_not_sent_and_nothing_is_forgotten_for_it() -> None:
+    conversation = Conversation(600)
+    conversation.begin(user("first"), 10)
+    conversation.finish(assistant("one"))
+    conversation.begin(user("second"), 10)
+    for call_id in ("1", "2"):
+        conversation.add(assistant("t" * 900, call_id))
+        conversation.add(result(call_id))
+    with pytest.raises(TurnTooLong, match="context_tokens are 600"):
+        conversation.messages()
+    conversation.interrupt(assistant(None))
+    conversation.begin(user("third"), 10)
+
+    told = conversation.messages()
+
+    assert [message["content"] for message in told] == ["first", "one", "second", INTERRUPTED, "third"]
 
 
 def test_chinese_text_counts_a_token_for_each_letter() -> None:
@@ -113,14 +151,20 @@ def test_whatever_becomes_of_its_turns_a_conversation_is_one_that_endpoints_acce
     chance = random.Random(seed)
     conversation = Conversation(budget)
     for number in range(chance.randrange(1, 12)):
+        fixed = chance.randrange(50)
         try:
-            conversation.begin(user(f"q{number} " + "x" * chance.randrange(600)), chance.randrange(50))
+            conversation.begin(user(f"q{number} " + "x" * chance.randrange(600)), fixed)
         except TaskFailed:
             continue
         for call in range(chance.randrange(4)):
-            assert turn_violations(conversation.messages()) == []
+            try:
+                told = conversation.messages()
+            except TurnTooLong:
+                break
+            assert turn_violations(told) == []
+            assert fixed + sum(map(tokens_of, told)) <= budget
             ids = [f"{number}-{call}-{each}" for each in range(chance.randrange(1, 3))]
-            conversation.add(assistant(chance.choice([None, "let me see"]), *ids))
+            conversation.add(assistant(chance.choice([None, "let me see", "x" * 200]), *ids))
             done = ids if chance.random() < 0.8 else ids[: chance.randrange(len(ids))]
             for each in done:
                 conversation.add(result(each, "r" * min(conversation.room(), chance.randrange(1, 2000))))

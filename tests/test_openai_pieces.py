@@ -291,6 +291,39 @@ def test_blanks_without_end_before_an_answer_are_passed_on_at_some_point() -> No
 
 def test_a_count_of_tokens_that_cannot_be_one_is_left_out() -> None:
     reply = Reply(KEY)
-    for tokens in (2**64 - 1, 2**53 + 1, -1, 1.5, "7"):
+    for tokens in (2**64 - 1, 2**53 + 1, -1, 1.5, "7", True, None, float("nan"), float("inf"), 1e300):
         reply.take(json.dumps({"choices": [], "usage": {"prompt_tokens": tokens, "completion_tokens": 5}}).encode())
-        assert reply.usage == (0, 5)
+        assert reply.usage is None
+    reply.take(b'{"choices": [], "usage": {"prompt_tokens": 10.0, "completion_tokens": 0}}')
+    assert reply.usage == (10, 0)
+
+
+def halved(text: str, template: str) -> Reply:
+    """What is said in two events, cut in the middle of the grinning face in it."""
+    escaped = json.dumps(text)[1:-1]
+    middle = escaped.index("\\ude00")
+    reply = Reply(KEY)
+    for half in (escaped[:middle], escaped[middle:]):
+        reply.take(template.replace("TEXT", half).encode())
+    reply.end()
+    return reply
+
+
+def test_a_character_that_comes_in_halves_is_put_together() -> None:
+    text = "a\U0001f600b"
+    assert halved(text, '{"choices": [{"delta": {"content": "TEXT"}}]}').text == text
+    assert halved(text, '{"choices": [{"delta": {"reasoning": "TEXT"}}]}').message()["reasoning"] == text
+    call = '{"index": 0, "function": {"name": "a", "arguments": "TEXT"}}'
+    arguments = json.dumps({"x": text}, ensure_ascii=False)
+    called = halved(arguments, '{"choices": [{"delta": {"tool_calls": [' + call + "]}}]}").calls(())
+    assert [each.arguments for each in called] == [{"x": text}]
+
+
+def test_half_a_character_alone_is_replaced() -> None:
+    reply = Reply(KEY)
+    said = [
+        reply.take(b'{"choices": [{"delta": {"content": "%b"}}]}' % part) for part in (b"x\\ud83d", b"y", b"\\ud83d")
+    ]
+    assert "".join(said) + reply.end() == "x\ufffdy\ufffd"
+    with pytest.raises(RemoteRefused, match="so\ufffd"):
+        reply.take(b'{"error": {"message": "so\\ud83d"}}')

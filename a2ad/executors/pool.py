@@ -16,6 +16,7 @@ import structlog
 from a2ad.agent import Agent, AgentContext, AgentSession, Tools
 from a2ad.errors import StoreRefused, StoreUnavailable
 from a2ad.executor import TaskRejected, TaskRequest
+from a2ad.executors.shown import outcomes_shown
 from a2ad.model import depth_of, new_id, now_ms
 from a2ad.plugins import PluginHost
 from a2ad.store import ContextRecord, Store
@@ -140,16 +141,16 @@ class SessionPool:
         return live
 
     async def _open_for(self, request: TaskRequest, record: ContextRecord, workdir: Callable[[], Path]) -> LiveSession:
-        session = await self.host.agent(request.preset).open(
-            AgentContext(
-                session_id=record.session_id,
-                context_id=request.context_id,
-                inbound_id=request.inbound_id,
-                tools=self.tools(record.session_id),
-                resume=record.state,
-                _workdir=workdir,
-            )
+        context = AgentContext(
+            session_id=record.session_id,
+            context_id=request.context_id,
+            inbound_id=request.inbound_id,
+            tools=self.tools(record.session_id),
+            resume=record.state,
+            _workdir=workdir,
         )
+        with outcomes_shown():
+            session = await self.host.agent(request.preset).open(context)
         return LiveSession(record, request.preset.agent, session, last_active=asyncio.get_running_loop().time())
 
     async def turn_ended(self, live: LiveSession) -> None:

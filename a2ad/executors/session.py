@@ -17,6 +17,7 @@ from a2ad.engine.questions import chosen
 from a2ad.executor import Artifact, Event, Executor, Preset, Status, TaskFailed, TaskRejected, TaskRequest
 from a2ad.executors.pool import SessionPool
 from a2ad.executors.prompt import Prompt, prompt_again, prompt_of
+from a2ad.executors.shown import outcomes_shown, shown
 from a2ad.model import TERMINAL, PartDict, TaskState
 
 #: the tool calls of a task, by id: each the whole of what is known of it
@@ -24,6 +25,7 @@ Calls: TypeAlias = dict[str, dict[str, Any]]
 
 #: how a turn may end other than well, and what the task says then
 _REFUSED = "The agent refused"
+_TOO_MANY = "The agent had not finished after as many requests as it makes in one turn"
 
 
 class SessionExecutor(Executor):
@@ -80,9 +82,11 @@ async def take_turn(
     of the tool calls.
     """
     events = session.prompt(prompt.parts, prompt.attachments)
-    async with _closed_after(events), aclosing(_project(session, request, prompt, events, ending, calls)) as projected:
-        async for artifact_or_status in projected:
-            yield artifact_or_status
+    projected = _project(session, request, prompt, events, ending, calls)
+    with outcomes_shown():
+        async with _closed_after(events), aclosing(projected):
+            async for artifact_or_status in projected:
+                yield artifact_or_status
 
 
 @asynccontextmanager
@@ -104,7 +108,8 @@ async def _project(
     calls: Calls,
 ) -> AsyncGenerator[Event, None]:
     said = False
-    async for event in events:
+    async for told in events:
+        event = shown(told)
         if isinstance(event, TextDelta):
             if event.text:
                 yield Artifact(parts=[{"text": event.text}], append=said, last_chunk=False)
@@ -191,4 +196,6 @@ def _ending(end: TurnEnd) -> list[Event]:
         return [Status(TaskState.REJECTED, _REFUSED, metadata)]
     if end.stop_reason == "cancelled":
         return [Status(TaskState.CANCELED, None, metadata)]
+    if end.stop_reason == "max_turn_requests":
+        return [Status(TaskState.FAILED, _TOO_MANY, metadata)]
     return [Status(TaskState.COMPLETED, None, metadata)] if metadata else []

@@ -100,6 +100,17 @@ def test_several_calls_run_at_the_same_time_and_each_result_is_shown_when_it_is_
     assert list(answers_of(agents).items()) == [("slow", str(gate)), ("quick", "quick")]
 
 
+def test_more_calls_than_run_at_the_same_time_are_made_in_turn(agents: Agents) -> None:
+    calls = [call("a2a__b__chat", {"prompt": f"echo {n}"}, f"id{n}", n) for n in range(40)]
+    agents.model.answers(asks(*calls), says("Done."))
+
+    task = agents.ask("all of them", contextId="many")
+
+    assert (state_of(task), said(task)) == ("COMPLETED", "Done.")
+    assert len(calls_of(task)) == len(answers_of(agents)) == 40
+    assert {each["status"] for each in calls_of(task).values()} <= {"completed", "failed"}
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "told"),
     [
@@ -109,8 +120,10 @@ def test_several_calls_run_at_the_same_time_and_each_result_is_shown_when_it_is_
         (TOOL, "", "prompt must be a text"),
         (TOOL, {"prompt": 3}, "prompt must be a text"),
         (TOOL, {"prompt": "fail"}, "The remote agent's task failed: the disk is full"),
-        ("nothing", {"prompt": "x"}, "there is no tool 'nothing'"),
-        ("no name!", {"prompt": "x"}, "there is no tool 'no name!'"),
+        ("nothing", {"prompt": "x"}, f"there is no tool 'nothing'; there are: {TOOL}, "),
+        ("no name!", {"prompt": "x"}, "there is no tool 'no name!'; there are: "),
+        ("nothing", '{"prompt": "echo', "there is no tool 'nothing'; there are: "),
+        ("nothing", {"prompt": 3}, "there is no tool 'nothing'; there are: "),
     ],
 )
 def test_what_goes_wrong_with_a_call_is_told_to_the_model_which_goes_on(
@@ -239,6 +252,23 @@ def test_a_long_answer_of_a_tool_is_cut_for_the_model_alone(agents: Agents) -> N
     told = list(answers_of(agents).values())
     assert all(each.endswith("of 100000 bytes are left out here]") for each in told)
     assert len(json.dumps(agents.model.messages)) < 1500 * 3
+
+
+def test_a_turn_that_outgrows_the_context_fails_before_more_is_sent_and_keeps_what_there_is(agents: Agents) -> None:
+    agents.model.answers(asks(call(TOOL, {"prompt": "w" * 600}), text="t" * 600))
+
+    task = agents.ask("hi", "small", contextId="grows")
+    sizes = [len(asked.body) // 3 for asked in agents.model.asked("POST")]
+    agents.model.answers()
+    after = agents.ask("and?", "small", contextId="grows")
+
+    assert state_of(task) == "FAILED"
+    assert "tokens, and the agent's context_tokens are 1500" in why(task)
+    assert len(calls_of(task)) == len(sizes) > 1
+    assert said(task) == "t" * 600 * len(sizes)
+    assert max(sizes) <= 1500
+    assert task["metadata"]["usage"]["inputTokens"] == 10 * len(sizes)
+    assert said(after) == "message 2: and?"
 
 
 def test_calls_that_were_cut_off_by_the_token_limit_are_not_made(agents: Agents) -> None:

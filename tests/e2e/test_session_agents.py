@@ -40,8 +40,17 @@ class Session(AgentSession):
         elif word == "short":
             yield TextDelta("cut")
             yield TurnEnd("max_tokens", {"inputTokens": 3, "outputTokens": 1})
+        elif word == "endless":
+            yield TextDelta("so far")
+            yield TurnEnd("max_turn_requests")
         elif word == "counted":
             yield TurnEnd(usage={"inputTokens": 3, "outputTokens": 1})
+        elif word == "drive the terminal":
+            yield Status(TaskState.WORKING, [{"text": "\\x1b[2Jcleared"}])
+            options = [{"id": "a\\x1b", "name": "A\\x1b\\nB", "kind": "allow_once"}]
+            yield NeedsInput("Which\\x1b[8m?\\x07\\nSay", options, tool={"name": "rm\\x00\\nls", "arguments": None})
+            yield TextDelta(await self.answered.get())
+            raise TaskFailed("ended\\x1b]0;title\\x07 badly")
         elif word == "fail":
             raise TaskFailed("out of paper")
         elif word == "end badly":
@@ -159,12 +168,32 @@ def test_how_a_turn_ends_is_how_the_task_ends(daemon: DaemonProcess, inbound: st
     short = daemon.send(inbound, "short")
     assert short["status"]["state"] == "TASK_STATE_COMPLETED"
     assert short["metadata"] == {"usage": {"inputTokens": 3, "outputTokens": 1}, "stopReason": "max_tokens"}
+    endless = daemon.send(inbound, "endless")
+    assert (endless["status"]["state"], _text(endless)) == ("TASK_STATE_FAILED", "so far")
+    assert endless["metadata"] == {"stopReason": "max_turn_requests"}
     assert daemon.send(inbound, "counted")["metadata"] == {**short["metadata"], "stopReason": "end_turn"}
     assert "metadata" not in daemon.send(inbound, "hello")
     crashed = daemon.send(inbound, "crash")
     assert crashed["status"]["state"] == "TASK_STATE_FAILED"
     assert crashed["status"]["message"]["parts"] == [{"text": "the agent broke"}]
     assert daemon.send(inbound, "hello", contextId=crashed["contextId"])["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+def test_what_an_agent_says_in_statuses_drives_no_terminal_and_what_it_answers_is_left_alone(
+    daemon: DaemonProcess, inbound: str
+) -> None:
+    task = daemon.send(inbound, "drive the terminal")
+    text, data = task["status"]["message"]["parts"]
+    assert text == {"text": "Which[8m?\nSay"}
+    assert data["data"]["question"] == text["text"]
+    assert data["data"]["options"] == [{"id": "a\x1b", "name": "A B", "kind": "allow_once"}]
+    assert data["data"]["tool"]["name"] == "rm ls"
+
+    done = daemon.send(inbound, "a b", taskId=task["id"])
+    assert _text(done) == "a\x1b"
+    assert done["status"]["message"]["parts"] == [{"text": "ended]0;title badly"}]
+    told = [part["text"] for each in done["history"] for part in each["parts"] if "text" in part]
+    assert "\x1b" not in "".join(told)
 
 
 def test_a_turn_that_ends_with_a_status_closes_its_text_first(daemon: DaemonProcess, inbound: str) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import orjson
 
+from a2ad.agents.openai.halves import whole
 from a2ad.errors import ParseError, RemoteInvalid
 from a2ad.model import new_id
 from a2ad.outbound.text import NAME, line
 from a2ad.schemas.text import check_depth, loads
 
 #: calls in one answer
-MAX_CALLS = 32
+MAX_CALLS = 1000
 #: arrays and objects in the arguments of one
 MAX_CONTAINERS = 10_000
 #: what a model is shown again of arguments that could not be read, in characters
@@ -73,7 +74,7 @@ class CallDrafts:
         draft.id = draft.id or _string(call_id)
         draft.name = draft.name or _string(name)
         if isinstance(arguments, dict):
-            arguments = _written(arguments) or "(nested too deeply)"
+            arguments = _written(arguments) or "(nested too deeply, or no Unicode)"
         draft.arguments.append(_string(arguments))
         size = len(draft.arguments[-1])
         if piece.get("extra_content") is not None:
@@ -96,7 +97,7 @@ class CallDrafts:
 
     def _new(self) -> _Draft:
         if len(self._drafts) == MAX_CALLS:
-            raise RemoteInvalid(f"it calls more than {MAX_CALLS} tools at a time")
+            raise RemoteInvalid(f"it calls more than {MAX_CALLS} tools in one answer")
         self._drafts.append(_Draft("", "", []))
         return self._drafts[-1]
 
@@ -108,10 +109,10 @@ class CallDrafts:
             usable = _ID.fullmatch(draft.id) and draft.id not in ids and mask(draft.id) == draft.id
             own = draft.id if usable else f"call_{new_id()}"
             ids.add(own)
-            arguments, trouble = _read(mask("".join(draft.arguments)))
+            arguments, trouble = _read(mask(whole("".join(draft.arguments))))
             # with the key in it, it is not kept: it would be in the conversation's state
             extra = orjson.loads(draft.extra) if draft.extra and mask(draft.extra) == draft.extra else None
-            calls.append(FunctionCall(own, line(draft.name, NAME, mask), arguments, trouble, extra))
+            calls.append(FunctionCall(own, line(whole(draft.name), NAME, mask), arguments, trouble, extra))
         return calls
 
 
@@ -120,12 +121,12 @@ def _string(value: Any) -> str:
 
 
 def _written(value: Any) -> str:
-    """As JSON; empty where it is nested too deeply for that."""
+    """As JSON; empty where it is nested too deeply for that, or has half a character in it."""
     try:
         check_depth(value)
-    except ParseError:
+        return orjson.dumps(value).decode()
+    except (ParseError, TypeError):
         return ""
-    return orjson.dumps(value).decode()
 
 
 def _differ(one: str, other: str) -> bool:

@@ -1,6 +1,6 @@
 """What a model is told of its conversation: whole turns, the newest that fit, in an order that endpoints accept.
 
-A token is taken for three bytes of a message's JSON, which is more than most models count; an image for 1,000 tokens.
+A token is taken for three bytes of a request's JSON, which is more than most models count; an image for 1,000 tokens.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import structlog
 
 from a2ad.agents.openai.content import is_image
 from a2ad.agents.openai.reply import REASONING
+from a2ad.errors import RemoteError
 from a2ad.executor import TaskFailed
 
 Message: TypeAlias = dict[str, Any]
@@ -24,19 +25,44 @@ IMAGE_TOKENS = 1000
 LEAST_ROOM = 500
 #: what stands for an answer that is missing: endpoints want one after each question
 INTERRUPTED, NOTHING = "(This answer was interrupted.)", "(No answer.)"
+_LEFT_OUT = "\n[{} of {} bytes are left out here]"
 EMPTY, NO_RESULT = "(The result is empty.)", "The call was interrupted: it has no result."
 #: the form of `state()`
 _FORMAT = "openai-1"
 #: what some endpoints take for a reasoning that is not there; they refuse a message without any
 _NO_REASONING = " "
+#: what that may add to an answer, in bytes
+_REASONING_BYTES = max(len(orjson.dumps({name: _NO_REASONING})) for name in REASONING)
 
 log = structlog.get_logger()
+
+
+class TurnTooLong(RemoteError):
+    """What a turn has come to does not fit into a request."""
 
 
 @dataclass(slots=True)
 class _Turn:
     messages: list[Message]
     tokens: int
+
+    def shorten(self, most: int) -> bool:
+        """Leave out of the tools' answers what is too much, from the oldest on; whether the turn fits then."""
+        answers = [message for message in self.messages if message["role"] == "tool"]
+        spare = sum(max(0, tokens_of(answer) - tokens_of(shortened(answer, 0))) for answer in answers)
+        if self.tokens - spare > most:
+            return False
+        for answer in answers:
+            over = self.tokens - most
+            if over <= 0:
+                break
+            size = len(answer["content"].encode())
+            notice = len(orjson.dumps(_LEFT_OUT.format(size, size)))
+            short = shortened(answer, max(0, size - over * BYTES_PER_TOKEN - notice))
+            if (saved := tokens_of(answer) - tokens_of(short)) > 0:
+                answer["content"] = short["content"]
+                self.tokens -= saved
+        return True
 
 
 class Conversation:
@@ -50,7 +76,7 @@ class Conversation:
         self._fixed = 0
 
     def begin(self, user: Message, fixed: int) -> None:
-        """Open a turn. `fixed` are the tokens that go with every request: instructions and tools.
+        """Open a turn. `fixed` are the tokens of a request without it: instructions, tools and all else.
 
         Raises `TaskFailed` where the message is too long by itself.
         """
@@ -75,7 +101,16 @@ class Conversation:
         return max(LEAST_ROOM, left * BYTES_PER_TOKEN // 2)
 
     def messages(self) -> list[Message]:
-        """What the next request says, oldest first. Turns that do not fit any more are dropped, from the oldest on."""
+        """What the next request says, oldest first. Turns that do not fit any more are dropped, from the oldest on, and
+        then what is too much of the open turn's tool answers is left out.
+
+        Raises `TurnTooLong` where that is not enough; nothing is dropped then.
+        """
+        if self._open is not None and not self._open.shorten(self._budget - self._fixed):
+            raise TurnTooLong(
+                f"its turn has come to about {self._fixed + self._open.tokens} tokens, and the agent's context_tokens "
+                f"are {self._budget}"
+            )
         self._drop_oldest()
         turns = [*self._turns, self._open] if self._open is not None else self._turns
         return _with_reasoning([message for turn in turns for message in turn.messages])
@@ -113,9 +148,15 @@ class Conversation:
         return {"format": _FORMAT, "model": self._model, "turns": [turn.messages for turn in self._turns]}
 
     def _close(self) -> None:
-        assert self._open is not None
-        self._turns.append(self._open)
+        """Keep the open turn: where it does not fit by itself, its question and its end; or nothing."""
+        turn, most = self._open, self._budget - self._fixed
+        assert turn is not None
         self._open = None
+        if turn.tokens > most and not turn.shorten(most):
+            ends = [turn.messages[0], turn.messages[-1]]
+            turn = _Turn(ends, sum(map(tokens_of, ends)))
+        if turn.tokens <= most:
+            self._turns.append(turn)
         self._drop_oldest()
 
     def _drop_oldest(self) -> None:
@@ -125,18 +166,34 @@ class Conversation:
             left += self._turns.pop(0).tokens
 
 
-def tokens_of(value: Any) -> int:
-    """The estimate for a message, or for anything else that goes into a request."""
-    content = value.get("content") if isinstance(value, Mapping) else None
-    if isinstance(content, list):
-        images = [part for part in content if is_image(part)]
-        rest = {**value, "content": [part for part in content if not is_image(part)]}
-        return len(images) * IMAGE_TOKENS + _tokens(rest)
-    return _tokens(value)
+def tokens_of(message: Mapping[str, Any]) -> int:
+    """The estimate for a message, with what `messages()` may add to it."""
+    content, more = message["content"], 1
+    if message["role"] == "assistant" and not any(name in message for name in REASONING):
+        more += _REASONING_BYTES
+    if not isinstance(content, list):
+        return _tokens(message, more)
+    images = [part for part in content if is_image(part)]
+    rest = {**message, "content": [part for part in content if not is_image(part)]}
+    return len(images) * IMAGE_TOKENS + _tokens(rest, more)
 
 
-def _tokens(value: Any) -> int:
-    return -(-len(orjson.dumps(value)) // BYTES_PER_TOKEN)
+def request_tokens(request: Mapping[str, Any]) -> int:
+    """The estimate for a request that has no conversation in it yet."""
+    return _tokens(request, 0)
+
+
+def _tokens(value: Any, more: int) -> int:
+    return -(-(len(orjson.dumps(value)) + more) // BYTES_PER_TOKEN)
+
+
+def shortened(answer: Message, room: int) -> Message:
+    """A tool's answer with as much of its beginning as `room` bytes hold, and how much is missing."""
+    data = answer["content"].encode()
+    if len(data) <= room:
+        return answer
+    kept = data[:room].decode(errors="ignore")
+    return {**answer, "content": f"{kept}{_LEFT_OUT.format(len(data) - room, len(data))}"}
 
 
 def _unanswered(messages: Sequence[Message]) -> Iterator[str]:

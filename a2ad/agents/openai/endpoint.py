@@ -40,6 +40,7 @@ EVENT_BYTES, ANSWER_BYTES = 4 << 20, 16 << 20
 #: events that are read before the other tasks of the loop have a turn
 TURN_EVENTS = 500
 _DONE = b"[DONE]"
+_NO_COMPLETION = "its endpoint sends JSON that is no chat completion"
 _SILENT = "its endpoint has said nothing for {:g} s"
 
 log = structlog.get_logger()
@@ -71,7 +72,7 @@ class Endpoint:
 
         What may go better is tried again, as long as nothing of an answer has been passed on.
         """
-        body = orjson.dumps(self._request(messages, tools))
+        body = orjson.dumps(self.request(messages, tools))
         failures = 0
         while True:
             try:
@@ -90,7 +91,8 @@ class Endpoint:
         if rest := reply.end():
             yield rest
 
-    def _request(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def request(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What is sent."""
         request: dict[str, Any] = {
             "model": self._options.model,
             "messages": messages,
@@ -129,7 +131,8 @@ class Endpoint:
                 if piece := reply.take(whole):
                     yield piece
                 if not reply.started:
-                    raise RemoteInvalid("its endpoint sends JSON that is no chat completion")
+                    words = said_in(orjson.loads(whole))
+                    raise RemoteInvalid(_NO_COMPLETION + (f": {words}" if words else ""))
             else:
                 raise RemoteInvalid(f"its endpoint answers with {response.content_type}, which is no chat completion")
 
@@ -246,7 +249,11 @@ async def _words(response: Response) -> str:
                 body += piece
                 if len(body) > REFUSAL_BYTES:
                     break
-        answer = orjson.loads(body)
-    except (OSError, aiohttp.ClientError, orjson.JSONDecodeError):
+    except (OSError, aiohttp.ClientError):
         return ""
-    return said_in(answer)
+    try:
+        return said_in(orjson.loads(body))
+    except orjson.JSONDecodeError:
+        text = body.decode(errors="replace").strip()
+        # a page for browsers says little, and bytes that are no text say nothing
+        return "" if text.startswith("<") or "\ufffd" in text else said_in(text)

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from typing import Any
 
 from a2ad.agents.openai.calls import CallDrafts, FunctionCall
+from a2ad.agents.openai.halves import HalfJoiner, loads_halves, whole
 from a2ad.agents.openai.keys import Key
 from a2ad.agents.openai.thoughts import ThoughtFilter
 from a2ad.errors import ParseError, RemoteAway, RemoteError, RemoteInvalid, RemoteRefused
 from a2ad.outbound.text import QUOTED, StreamMask, line
-from a2ad.schemas.text import loads
 
 #: text, reasoning and arguments of one answer, in characters; an event counts for some itself: so many at least, else
 #: a sixteenth of its bytes
@@ -25,6 +25,9 @@ _STOP_REASONS = {"length": "max_tokens", "model_length": "max_tokens", "content_
 #: how endpoints say that they broke off
 _BROKEN = frozenset({"error", "abort", "insufficient_system_resource"})
 
+#: where endpoints put their words for what went wrong, and how deep these are looked for
+_SAYING, _LEVELS = ("error", "errors", "message", "msg", "detail"), 5
+
 
 class Reply:
     """Takes the events of one answer. `text` is what was passed on: without reasoning, and without the key."""
@@ -36,6 +39,7 @@ class Reply:
     def reset(self) -> None:
         """Forget what was said: it is asked for again."""
         self._text: list[str] = []
+        self._halves = HalfJoiner()
         self._thoughts = ThoughtFilter()
         self._mask = StreamMask(self._key.mask)
         self._reasoning: list[str] = []
@@ -73,7 +77,7 @@ class Reply:
         failed, `RemoteAway` if it may go better next time, else `RemoteRefused`.
         """
         try:
-            chunk = loads(data, MAX_CONTAINERS)
+            chunk = loads_halves(data, MAX_CONTAINERS)
         except ParseError as error:
             raise RemoteInvalid(f"its endpoint sends what is not valid JSON ({error})") from None
         if not isinstance(chunk, dict):
@@ -90,11 +94,12 @@ class Reply:
         )
         if self._size + self._overhead > MAX_CHARACTERS:
             raise RemoteInvalid(f"its answer is longer than {MAX_CHARACTERS} characters")
-        return self._pass_on(self._mask.feed(self._thoughts.feed(said)))
+        return self._pass_on(self._mask.feed(self._thoughts.feed(self._halves.feed(said))))
 
     def end(self) -> str:
         """The answer is complete: what was held back of its text. Raises `RemoteInvalid`."""
-        rest = self._pass_on(self._mask.feed(self._thoughts.end()) + self._mask.end())
+        last = self._thoughts.feed(self._halves.end()) + self._thoughts.end()
+        rest = self._pass_on(self._mask.feed(last) + self._mask.end())
         known = self.finish in {None, "stop", "tool_calls", "function_call", *_STOP_REASONS}
         if not known and not self.passed_on and not self._drafts:
             raise RemoteInvalid(f"it says nothing and ends with the reason {line(self.finish, QUOTED)!r}")
@@ -108,18 +113,17 @@ class Reply:
         """As the endpoint gets it again: with its reasoning, which some insist on (and always without `<think>`)."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
         if self._reasoning_field:
-            message[self._reasoning_field] = self._key.mask("".join(self._reasoning))
+            message[self._reasoning_field] = self._key.mask(whole("".join(self._reasoning)))
         if calls:
             message["tool_calls"] = [call.to_json() for call in calls]
         return message
 
     def _take_usage(self, usage: Any) -> None:
+        """Only where both counts can be such."""
         if isinstance(usage, dict):
-            counts = usage.get("prompt_tokens"), usage.get("completion_tokens")
-            tokens_in, tokens_out = (
-                count if type(count) is int and 0 < count <= MOST_TOKENS else 0 for count in counts
-            )
-            self.usage = tokens_in, tokens_out
+            tokens_in, tokens_out = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+            if tokens_in is not None and tokens_out is not None:
+                self.usage = tokens_in, tokens_out
 
     def _take_choice(self, choice: dict[str, Any]) -> str:
         delta = choice.get("delta") or choice.get("message")
@@ -156,6 +160,13 @@ class Reply:
         return text
 
 
+def _count(value: Any) -> int | None:
+    """A number of tokens, also as 10.0; None where it cannot be one."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
+
+
 def _text_of(content: Any) -> str:
     """Text, also where it comes as a list of parts; those of other types, reasoning for one, are left out."""
     if isinstance(content, list):
@@ -171,13 +182,16 @@ def is_passing(status: int) -> bool:
 
 def said_in(error: Any) -> str:
     """An endpoint's own words for what went wrong, empty where it has none."""
-    if isinstance(error, list) and error:
-        error = error[0]
-    if isinstance(error, dict):
-        inner = error.get("error") or error
-        words = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
-        error = words if isinstance(words, str) else ""
-    return line(error, QUOTED)
+    return line(whole(_words(error, _LEVELS)), QUOTED)
+
+
+def _words(error: Any, levels: int) -> str:
+    if isinstance(error, str):
+        return error
+    if levels == 0 or not isinstance(error, (dict, list)):
+        return ""
+    inner = error if isinstance(error, list) else [error[name] for name in _SAYING if name in error]
+    return next((words for each in inner if (words := _words(each, levels - 1))), "")
 
 
 def _failure(error: Any) -> RemoteError:

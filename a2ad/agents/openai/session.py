@@ -13,7 +13,14 @@ import structlog
 from a2ad.agent import AgentContext, AgentEvent, AgentSession, TextDelta, ToolCall, ToolError, ToolResult, TurnEnd
 from a2ad.agents.openai.calls import FunctionCall
 from a2ad.agents.openai.content import read_content, with_images
-from a2ad.agents.openai.conversation import BYTES_PER_TOKEN, EMPTY, Conversation, Message, tokens_of
+from a2ad.agents.openai.conversation import (
+    BYTES_PER_TOKEN,
+    EMPTY,
+    Conversation,
+    Message,
+    request_tokens,
+    shortened,
+)
 from a2ad.agents.openai.endpoint import Endpoint
 from a2ad.agents.openai.keys import Key, read_key
 from a2ad.agents.openai.options import Options
@@ -21,6 +28,11 @@ from a2ad.agents.openai.reply import Reply
 from a2ad.errors import RemoteError, RemoteRefused
 from a2ad.executor import Attachment, Status
 from a2ad.model import PartDict, TaskState
+
+#: calls of one answer that run at the same time
+CALLS_AT_ONCE = 32
+#: how many tools a model is told that calls one that there is not
+TOLD_TOOLS = 50
 
 log = structlog.get_logger()
 
@@ -68,7 +80,7 @@ class OpenAISession(AgentSession):
         turn = _Turn(key, self._functions(), Reply(key))
         inline = self._options.context_tokens * BYTES_PER_TOKEN // 4
         content = await read_content(parts, attachments, images=self._options.images, inline=inline)
-        fixed = tokens_of(self._instructions()) + tokens_of(turn.tools)
+        fixed = request_tokens(self._endpoint.request(self._instructions(), turn.tools))
         self._conversation.begin({"role": "user", "content": content}, fixed)
         try:
             async with aclosing(self._rounds(turn)) as events:
@@ -129,10 +141,11 @@ class OpenAISession(AgentSession):
     # the calls of one answer
 
     async def _run(self, calls: Sequence[FunctionCall]) -> AsyncGenerator[AgentEvent, None]:
-        """All at the same time; each result is told when it is there."""
+        """`CALLS_AT_ONCE` at the same time; each result is told when it is there."""
         for call in calls:
             yield ToolCall(call.id, call.name, call.arguments)
-        running = [asyncio.create_task(self._call(call)) for call in calls]
+        free = asyncio.Semaphore(CALLS_AT_ONCE)
+        running = [asyncio.create_task(self._call(call, free)) for call in calls]
         try:
             pending = set(running)
             while pending:
@@ -147,31 +160,32 @@ class OpenAISession(AgentSession):
                 if not each.cancelled() and each.exception() is None:
                     self._conversation.add(self._answered(call, each.result()))
 
-    async def _call(self, call: FunctionCall) -> ToolResult:
-        try:
-            if call.arguments is None:
-                raise ToolError(call.trouble)
-            if not self._options.tools:
-                raise ToolError("there are no tools here")
-            return ToolResult(call.id, await self._tools.call(call.name, call.arguments))
-        except ToolError as error:
-            return ToolResult(call.id, str(error), error=True)
+    async def _call(self, call: FunctionCall, free: asyncio.Semaphore) -> ToolResult:
+        async with free:
+            try:
+                self._check_name(call.name)
+                if call.arguments is None:
+                    raise ToolError(call.trouble)
+                return ToolResult(call.id, await self._tools.call(call.name, call.arguments))
+            except ToolError as error:
+                return ToolResult(call.id, str(error), error=True)
+
+    def _check_name(self, name: str) -> None:
+        """Raises `ToolError`: before anything is said of its arguments, a model has to hear that there is no tool."""
+        if not self._options.tools:
+            raise ToolError("there are no tools here")
+        names = [tool["name"] for tool in self._tools.list()]
+        if name not in names:
+            there = ", ".join(names[:TOLD_TOOLS]) + (" and others" if len(names) > TOLD_TOOLS else "")
+            raise ToolError(f"there is no tool {name!r}; " + (f"there are: {there}" if names else "there are none now"))
 
     def _answered(self, call: FunctionCall, result: ToolResult) -> Message:
         """As the model gets it: cut to what fits."""
         said = f"The call failed: {result.result}" if result.error else str(result.result) or EMPTY
-        return {"role": "tool", "tool_call_id": call.id, "content": _cut(said, self._conversation.room())}
+        return shortened({"role": "tool", "tool_call_id": call.id, "content": said}, self._conversation.room())
 
 
 def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
     """A tool as chat completions have it; its name fits already (`outbound/names.py`)."""
     described = {"name": tool["name"], "description": tool["description"], "parameters": tool["schema"]}
     return {"type": "function", "function": described}
-
-
-def _cut(text: str, room: int) -> str:
-    """As much of the beginning as `room` bytes hold, and how much is missing."""
-    data = text.encode()
-    if len(data) <= room:
-        return text
-    return f"{data[:room].decode(errors='ignore')}\n[{len(data) - room} of {len(data)} bytes are left out here]"

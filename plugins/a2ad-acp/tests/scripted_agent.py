@@ -129,6 +129,19 @@ class Turn:
             self.update("tool_call_update", toolCallId="t1", title=f"Read x with {name}", status="completed",
                         content=content)  # fmt: skip
 
+    def do_input(self, text: str) -> None:
+        """A tool call with this JSON as its arguments."""
+        update = '{"sessionUpdate": "tool_call", "toolCallId": "odd", "title": "odd", "rawInput": ' + text + "}"
+        params = f'{{"sessionId": "{self.session["id"]}", "update": {update}}}'
+        raw(f'{{"jsonrpc": "2.0", "method": "session/update", "params": {params}}}')
+        self.update("tool_call_update", toolCallId="odd", status="completed")
+
+    def do_unread(self, _: str) -> None:
+        """Ask without end, and read no answer."""
+        stops_reading.set()
+        for number in range(100_000):
+            send(id=10_000 + number, method="no/such/method", params={})
+
     def do_fail(self, name: str) -> None:
         self.update("tool_call", toolCallId="t2", title=name, status="failed", rawOutput={"why": "no"})
 
@@ -148,6 +161,13 @@ class Turn:
         if outcome["outcome"] == "cancelled":
             self.wait(1)  # the cancel of the turn comes with it, or it was this one question's alone
         self.say(f"{name}: {outcome.get('optionId', outcome['outcome'])} ")
+
+    def do_forge(self, _: str) -> None:
+        """Ask with titles, names and ids that would be other lines of the question, and that drive a terminal."""
+        call = {"toolCallId": "f", "title": "ls\n{}\nAnswer with one of: Yes (y)\x1b[8m", "rawInput": {"rm": "\x1b/"}}
+        options = [{"optionId": "a\n\x1bb", "name": "No\r\nYes (y)\x1b[2J", "kind": "allow_once"}]
+        answer = request("session/request_permission", sessionId=self.session["id"], toolCall=call, options=options)
+        self.say(repr(answer["result"]["outcome"]["optionId"]))
 
     def do_asks(self, argument: str) -> None:
         """Several permissions at the same time."""
@@ -244,6 +264,7 @@ class Turn:
 
 
 signal_deaf = threading.Event()
+stops_reading = threading.Event()
 
 
 def request(method: str, **params) -> dict:
@@ -355,6 +376,8 @@ def main() -> None:
         for _ in range(2000):
             raw("junk at the start")
     for line in sys.stdin:
+        if stops_reading.is_set():
+            time.sleep(1000)
         message = json.loads(line)
         try:
             hear(message)

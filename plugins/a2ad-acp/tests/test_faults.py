@@ -64,6 +64,7 @@ def test_an_agent_of_another_version_is_refused(acp):
     [
         ({"command": ["no-such-program"]}, "The agent cannot be started: there is no program 'no-such-program'"),
         ({"command": ["./agent"]}, "The agent cannot be started: there is no program './agent'"),
+        ({"command": ["/etc/passwd"]}, "The agent cannot be started: '/etc/passwd' is not executable"),
         ({"cwd": "/no/such/directory"}, "The agent cannot be started: its directory is not there"),
         (
             {"env": {"KEY": "$NO_SUCH_KEY"}},
@@ -115,6 +116,41 @@ def test_half_a_character_that_json_can_escape_does_no_harm(acp):
     first = acp.send("say x")
     line = escaped % f"s{acp.pids()[0]}-0"
     assert acp.say(f"junk {line}; say done", contextId=first["contextId"]) == "half ?done "
+
+
+def test_half_a_character_in_bytes_does_no_harm_either(acp):
+    acp.start("resume")
+    first = acp.send("say x")
+    line = '{"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "SESSION", "update": '
+    line += '{"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "half HERE"}}}}'
+    half = line.replace("SESSION", f"s{acp.pids()[0]}-0").encode().replace(b"HERE", b"\xed\xa0\xbd").hex()
+    assert acp.say(f"bytes {half}; say done", contextId=first["contextId"]).startswith("half ?")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ('{"a": NaN, "b": -Infinity, "c": 1e999}', {"a": "nan", "b": "-inf", "c": "inf"}),
+        ('{"a": 123456789012345678901234567890}', {"a": "123456789012345678901234567890"}),
+    ],
+)
+def test_arguments_that_no_task_takes_are_told_as_far_as_it_does(running, given, told):
+    task = running("resume").send(f"input {given}; say done")
+    assert running("resume").text(task) == "done "
+    assert task["artifacts"][0]["parts"][0]["data"]["arguments"] == told
+
+
+def test_arguments_that_are_nested_too_deeply_are_cut_off_there(running):
+    task = running("resume").send("input " + "[" * 300 + "]" * 300 + "; say done")
+    assert running("resume").text(task) == "done "
+    assert "(nested too deeply)" in str(task["artifacts"][0]["parts"][0]["data"]["arguments"])
+
+
+def test_an_agent_that_asks_without_end_and_reads_no_answer_is_ended(acp):
+    acp.start("resume")
+    assert acp.fails("unread; hang").startswith("The agent does not read its input: more than 4194304 bytes of answers")
+    acp.gone(*acp.pids())
+    assert acp.say("say next") == "next "
 
 
 def test_an_agent_that_floods_its_stderr_goes_on_and_the_log_does_not_grow_with_it(acp):

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from a2ad import Preset, PresetError
+from a2ad.testing import doctor
 from a2ad_acp.options import read_options
 from a2ad_acp.plugin import make_agent
 
@@ -75,6 +76,28 @@ def test_a_daemon_whose_preset_is_wrong_does_not_start(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "preset 'mine': unknown option 'permision'" in done.stderr
+
+
+NOT_SET = "The agent's KEY is to be the daemon's NO_SUCH_KEY, which is not set"
+NO_PROGRAM = "The agent cannot be started: there is no program"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"command": ["sh"]}, ""),
+        ({"command": ["no-such-program"]}, f"{NO_PROGRAM} 'no-such-program'"),
+        ({"command": ["sh"], "env": {"PATH": "/nonexistent"}}, f"{NO_PROGRAM} 'sh'"),
+        ({"command": ["sh"], "env": {"KEY": "$NO_SUCH_KEY"}}, NOT_SET),
+        ({"command": ["sh"], "cwd": "/nonexistent"}, "The agent cannot be started: its directory is not there"),
+        ({"command": ["./run"], "cwd": "/"}, f"{NO_PROGRAM} './run'"),
+        ({"command": ["/etc/passwd"]}, "The agent cannot be started: '/etc/passwd' is not executable"),
+        ({"command": ["./run"]}, ""),  # the daemon may be started from where it is
+    ],
+)
+def test_doctor_says_what_an_agent_lacks_in_the_words_of_the_task_that_would_fail(tmp_path, options, message):
+    presets = [{"id": "mine", "agent": "acp", "options": options}]
+    assert doctor(tmp_path, presets)["preset mine (acp)"] == message
 
 
 def test_the_library_is_not_loaded_before_it_is_needed():

@@ -32,6 +32,19 @@ def test_a_permission_makes_the_task_wait_and_says_what_is_asked(running):
     }
 
 
+def test_no_title_or_name_can_be_taken_for_another_line_of_the_question(running):
+    acp = running("resume")
+    task = acp.send("forge")
+    text, data = task["status"]["message"]["parts"]
+    assert text["text"].split("\n") == [
+        "The agent asks for permission: ls {} Answer with one of: Yes (y)[8m",
+        '{"rm": "\\u001b/"}',
+        "Answer with one of: No Yes (y)[2J (a??b)",
+    ]
+    assert data["data"]["options"] == [{"id": "a??b", "name": "No Yes (y)[2J", "kind": "allow_once"}]
+    assert acp.text(acp.send("a??b", taskId=task["id"])) == repr("a\n\x1bb")
+
+
 @pytest.mark.parametrize(
     ("part", "chosen"),
     [

@@ -38,9 +38,12 @@ class CommandAgent(Agent):
         if os.sep in program and cwd is None and not Path(program).is_absolute():
             return ()  # it is looked for in the conversation's own directory
         path = self._options.env.get("PATH", os.environ.get("PATH"))
-        if shutil.which(cwd / program if os.sep in program and cwd is not None else program, path=path) is None:
-            return [f"the program {program} is not found"]
-        return ()
+        place = cwd / program if os.sep in program and cwd is not None else Path(program)
+        if shutil.which(place, path=path) is not None:
+            return ()
+        if os.sep in program and place.is_file():
+            return [f"the program {program} is not executable"]
+        return [f"the program {program} is not found"]
 
     async def close(self) -> None:
         await _kill(self._programs)

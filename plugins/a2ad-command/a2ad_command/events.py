@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import codecs
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
@@ -18,6 +19,8 @@ Event: TypeAlias = TextDelta | Artifact | Status
 LINE_BYTES = 16 << 20
 #: arrays and objects in one: to read more would hold up the daemon
 MAX_CONTAINERS = 100_000
+#: how deep the data of a part may be nested
+MAX_DEPTH = 100
 #: how much of a line an error shows, in characters
 SHOWN = 300
 
@@ -92,9 +95,37 @@ def _flag(value: object) -> bool:
 
 
 def _parts(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(part, dict) and len(part.keys() & {"text", "raw", "url", "data"}) == 1 for part in value
+    return isinstance(value, list) and all(map(_part, value))
+
+
+def _part(value: object) -> bool:
+    """Whether it is a part as a2ad takes it: one content, known fields, each of its type; null is none."""
+    if not isinstance(value, dict) or len(value.keys() & {"text", "raw", "url", "data"}) != 1:
+        return False
+    return all(
+        name in _PART_FIELDS and (_PART_FIELDS[name](entry) or (entry is None and name in _MAY_BE_NULL))
+        for name, entry in value.items()
     )
+
+
+def _base64(value: object) -> bool:
+    """Standard or URL-safe, with or without padding."""
+    if not isinstance(value, str):
+        return False
+    text = value.translate(_URL_SAFE).rstrip("=")
+    try:
+        base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _shallow(value: object, levels: int = MAX_DEPTH) -> bool:
+    """Whether it is nested no deeper than so many arrays and objects."""
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(_shallow(each, levels - 1) for each in inner)
 
 
 def _message(value: object) -> bool:
@@ -119,6 +150,18 @@ def _status(said: Mapping[str, Any]) -> Status:
     return Status(_STATES[said["state"]], said.get("message"))
 
 
+_URL_SAFE = str.maketrans("-_", "+/")
+#: what is right for each field of a part
+_PART_FIELDS: dict[str, Callable[[object], bool]] = {
+    "text": _text,
+    "raw": _base64,
+    "url": _text,
+    "data": _shallow,
+    "metadata": lambda value: isinstance(value, dict) and _shallow(value),
+    "filename": _text,
+    "mediaType": _text,
+}
+_MAY_BE_NULL = frozenset({"metadata", "filename", "mediaType"})
 #: what a line may call a state: by its name on the wire, or without what all of those begin with
 _STATES = {name: state for state in TaskState if state is not TaskState.SUBMITTED for name in (state.value, state.name)}
 #: each type of line: what makes the event, and its fields, each with what is right for it and whether it is required

@@ -75,6 +75,17 @@ BAD: list[Any] = [
     ('{"type": "artifact"}', 'has no "parts"'),
     ('{"type": "artifact", "parts": {"text": "x"}}', 'has a wrong "parts"'),
     ('{"type": "artifact", "parts": [{"text": "x", "data": 1}]}', 'has a wrong "parts"'),
+    ('{"type": "artifact", "parts": [{"text": 1}]}', 'has a wrong "parts"'),
+    ('{"type": "artifact", "parts": [{"text": null}]}', 'has a wrong "parts"'),
+    ('{"type": "artifact", "parts": [{"url": ["x"]}]}', 'has a wrong "parts"'),
+    ('{"type": "artifact", "parts": [{"raw": "no base64!"}]}', 'has a wrong "parts"'),
+    ('{"type": "artifact", "parts": [{"raw": "abcde"}]}', 'has a wrong "parts"'),
+    ('{"type": "artifact", "parts": [{"text": "x", "kind": "text"}]}', 'has a wrong "parts"'),
+    ('{"type": "artifact", "parts": [{"text": "x", "mediaType": 1}]}', 'has a wrong "parts"'),
+    ('{"type": "artifact", "parts": [{"text": "x", "metadata": []}]}', 'has a wrong "parts"'),
+    ('{"type": "artifact", "parts": [{"data": ' + "[" * 101 + "]" * 101 + "}]}", 'has a wrong "parts"'),
+    ('{"type": "status", "state": "FAILED", "message": [{"text": 1}]}', 'has a wrong "message"'),
+    ('{"type": "status", "state": "FAILED", "message": [{"raw": "?"}]}', 'has a wrong "message"'),
     ('{"type": "artifact", "parts": [], "artifactId": ""}', 'has a wrong "artifactId"'),
     ('{"type": "artifact", "parts": [], "artifact_id": "x"}', "has unknown fields: artifact_id"),
     ('{"type": "artifact", "parts": [], "append": 1}', 'has a wrong "append"'),
@@ -90,6 +101,19 @@ def test_any_other_line_fails_the_task_and_is_shown(daemon: DaemonProcess, line:
     assert (state_of(task), text_of(task)) == ("FAILED", "before")
     assert problem in said(task)
     assert said(task).endswith(f": {line}")
+
+
+def test_parts_are_taken_as_a2a_has_them(daemon: DaemonProcess) -> None:
+    deep = "[" * 100 + "]" * 100
+    parts = '[{"raw": "_-8", "mediaType": null}, {"raw": "+/8="}, {"url": "x"}, {"data": null}, {"data": ' + deep + "}]"
+    task = daemon.send("cat", f'{{"type": "artifact", "parts": {parts}}}')
+    assert state_of(task) == "COMPLETED"
+    raw = [part.get("raw") for part in task["artifacts"][0]["parts"]]
+    assert raw == ["/+8=", "+/8=", None, None, None]
+
+
+def test_a_line_that_is_shown_drives_no_terminal(daemon: DaemonProcess) -> None:
+    assert said(daemon.send("cat", "\x1b[2J\x00junk")).endswith(": [2Jjunk")
 
 
 def test_bytes_that_are_no_text_are_replaced_in_a_line_too(daemon: DaemonProcess) -> None:

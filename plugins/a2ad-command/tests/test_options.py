@@ -54,6 +54,8 @@ def test_all_wrong_options_are_named_at_once_and_no_value_is(tmp_path: Path) -> 
         ({"command": ["sh"], "env": {"PATH": "/nonexistent"}}, "the program sh is not found"),
         ({"command": ["sh"], "cwd": "/nonexistent"}, "its cwd /nonexistent is not there"),
         ({"command": ["./run"], "cwd": "/"}, "the program ./run is not found"),
+        ({"command": ["etc/passwd"], "cwd": "/"}, "the program etc/passwd is not executable"),
+        ({"command": ["/etc/passwd"]}, "the program /etc/passwd is not executable"),
         ({"command": ["./run"]}, ""),
         ({"command": ["/bin/sh"], "cwd": "/"}, ""),
     ],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from a2ad import Agent, AgentContext, AgentSession
 from a2ad_acp.options import Options
+from a2ad_acp.process import lacks
 
 if TYPE_CHECKING:
     from a2ad_acp.peers import Peers
@@ -24,6 +26,9 @@ class AcpAgent(Agent):
             made = await asyncio.to_thread(_peers, self._options)
             self._peers = self._peers or made
         return await self._peers.open(context)
+
+    async def check(self) -> Sequence[str]:
+        return lacks(self._options)
 
     async def close(self) -> None:
         """End every process that was started, with all of its group."""

@@ -20,8 +20,13 @@ MAX_CONTAINERS = 100_000
 MAX_ID = 256
 #: lines before the first message that are no messages
 BANNER_LINES = 1000
+#: answers that the agent has not read, in bytes, and what each counts besides its own
+UNREAD_BYTES, ANSWER_BYTES = 4 << 20, 512
 #: what is read before others have a turn, in bytes
 TURN_BYTES = 1 << 16
+
+#: how half a character may be written, by itself or not: escaped, or as bytes
+_HALVES = (b"\\ud", b"\\uD", b"\xed")
 
 _shown = reprlib.Repr()
 _shown.maxstring = 100
@@ -43,16 +48,25 @@ class Messages:
         self._begun = False
         self._skipped = 0
         self._read = 0
+        self._unread = 0
 
     async def send(self, message: dict[str, Any]) -> None:
         """Raises `ConnectionError`, but for an answer: nobody waits for that any more."""
         data = json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n"
+        # requests are as many as there are turns; how many answers are wanted is the agent's to say
+        waits = 0 if "method" in message else len(data) + ANSWER_BYTES
+        self._unread += waits
         try:
+            if self._unread > UNREAD_BYTES:
+                self._blame(f"does not read its input: more than {UNREAD_BYTES} bytes of answers wait for it")
+                return
             self._stdin.write(data)
             await self._stdin.drain()
         except (OSError, RuntimeError):
             if "method" in message:
                 raise ConnectionError("the agent takes no messages any more") from None
+        finally:
+            self._unread -= waits
 
     async def receive(self) -> dict[str, Any] | None:
         """The next message; None at the end."""
@@ -106,6 +120,8 @@ def _message(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         message = json.loads(line)
+        if any(half in line for half in _HALVES):
+            message = _clean(message)
     except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict) or not ("method" in message or "id" in message):
@@ -115,7 +131,7 @@ def _message(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(message.get("method"), str | None) or not isinstance(message.get("error"), dict | None):
         return None
-    return _clean(message) if b"\\ud" in line or b"\\uD" in line else message
+    return message
 
 
 def _clean(value: Any) -> Any:

@@ -43,7 +43,9 @@ class AgentProcess:
     @classmethod
     async def start(cls, options: Options, *, limit: int) -> AgentProcess:
         """`limit` is the longest line of its stdout, in bytes. Raises `TaskFailed` where it cannot be started."""
-        env, secrets = environment(options)
+        env, secrets, missing = environment(options)
+        if missing:
+            raise TaskFailed("; ".join(missing))
         program = _program(options, env)
         pipes = await open_pipes(limit)
         stdin, stdout, stderr = pipes.of_child
@@ -130,19 +132,34 @@ class AgentProcess:
         return True
 
 
-def environment(options: Options) -> tuple[dict[str, str], list[str]]:
-    """The agent's environment, and the secrets in it. Raises `TaskFailed` where one that it names is not there."""
+def environment(options: Options) -> tuple[dict[str, str], list[str], list[str]]:
+    """The agent's environment, the secrets in it, and a sentence for each that it names and that is not there."""
     env = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    secrets = []
+    secrets, missing = [], []
     for name, value in options.env.items():
         env[name] = value
         if named := _SECRET.fullmatch(value):
             secret = read_secret(named[1])
             if secret is None:
-                raise TaskFailed(f"The agent's {name} is to be the daemon's {named[1]}, which is not set")
+                missing.append(f"The agent's {name} is to be the daemon's {named[1]}, which is not set")
+                continue
             env[name] = secret
             secrets.append(secret)
-    return env, secrets
+    return env, secrets, missing
+
+
+def lacks(options: Options) -> list[str]:
+    """What keeps the agent from being started, a sentence for each, as far as that can be said from elsewhere than the
+    daemon: without `cwd`, a relative path of the program is one from the daemon's directory.
+    """
+    env, _, missing = environment(options)
+    name = options.command[0]
+    if options.cwd is not None or "/" not in name or Path(name).is_absolute():
+        try:
+            _program(options, env)
+        except TaskFailed as failure:
+            missing.append(str(failure.message))
+    return missing
 
 
 def _program(options: Options, env: Mapping[str, str]) -> str:
@@ -153,5 +170,7 @@ def _program(options: Options, env: Mapping[str, str]) -> str:
     name = options.command[0]
     found = shutil.which(folder / name if "/" in name else name, path=env.get("PATH"))
     if found is None:
+        if "/" in name and (folder / name).is_file():
+            raise TaskFailed(f"The agent cannot be started: {name!r} is not executable")
         raise TaskFailed(f"The agent cannot be started: there is no program {name!r}")
     return str(found)

@@ -37,16 +37,16 @@ class Question:
     def needs(self, deadline: float) -> NeedsInput:
         """The question for whoever answers it."""
         tool = self._tool
-        lines = [f"The agent asks for permission: {tool.name[:SHOWN_NAME]}"]
+        lines = [f"The agent asks for permission: {_line(tool.name)}"]
         if tool.title != tool.name:
-            lines.append(tool.title[:SHOWN_NAME])
-        about = {"name": tool.name[:SHOWN_NAME], "arguments": tool.input}
+            lines.append(_line(tool.title))
+        about = {"name": _line(tool.name), "arguments": tool.input}
         if tool.input is not None:
             arguments = json.dumps(tool.input, ensure_ascii=False)
             lines.append(arguments if len(arguments) <= SHOWN else f"{arguments[:SHOWN]} …")
             if len(arguments) > LONGEST_ARGUMENTS:
                 about["arguments"] = lines[-1]
-        options = [{"id": o.option_id, "name": o.name[:SHOWN_NAME], "kind": o.kind} for o in self._options]
+        options = [{"id": _id(o), "name": _line(o.name), "kind": o.kind} for o in self._options]
         lines.append("Answer with one of: " + ", ".join(f"{each['name']} ({each['id']})" for each in options))
         return NeedsInput("\n".join(lines), options, tool=about, deadline=deadline, withdrawn=self.settled)
 
@@ -58,8 +58,9 @@ class Question:
         return True
 
     def answer(self, option_id: str) -> None:
-        """Choose the option of this id."""
-        self._settle(next((option for option in self._options if option.option_id == option_id), None))
+        """Choose the option of this id, as the question had it; where two have it, it is none."""
+        found = [option for option in self._options if _id(option) == option_id]
+        self._settle(found[0] if len(found) == 1 else None)
 
     def expire(self) -> None:
         """Nobody has answered: reject it once, or else cancel it."""
@@ -80,3 +81,13 @@ class Question:
                 outcome=AllowedOutcome(outcome="selected", option_id=option.option_id)
             )
         self.settled.set()
+
+
+def _line(text: str) -> str:
+    """A title or a name as a line: with more of them, it could be taken for other lines of the question."""
+    return " ".join(text.split())[:SHOWN_NAME]
+
+
+def _id(option: PermissionOption) -> str:
+    """An option's id, which the question has in a line as well."""
+    return "".join(each if each.isprintable() else "?" for each in option.option_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,11 @@ from typing import Any
 from acp.schema import ContentToolCallContent, TextContentBlock, ToolCallUpdate
 
 from a2ad import ToolCall, ToolResult
+
+#: how deep what is told of a call may be nested, and its largest whole number: no task takes more
+MAX_LEVELS, LARGEST = 64, 2**63 - 1
+#: what stands for the rest
+TOO_DEEP = "(nested too deeply)"
 
 
 @dataclass(slots=True)
@@ -32,10 +38,10 @@ class Tool:
         self.title = update.title or self.title or update.kind or "tool"
         self.name = self.name or self.title
         self.status = update.status or self.status
-        self.input = self.input if update.raw_input is None else update.raw_input
-        self.output = self.output if update.raw_output is None else update.raw_output
+        self.input = self.input if update.raw_input is None else tellable(update.raw_input)
+        self.output = self.output if update.raw_output is None else tellable(update.raw_output)
         if update.content is not None:
-            self.content = _plain(update.content)
+            self.content = tellable(_plain(update.content))
         call = ToolCall(self.id, self.name, self.input)
         if call != self.told_call:
             self.told_call = call
@@ -47,6 +53,19 @@ class Tool:
             if result != self.told_result:
                 self.told_result = result
                 yield result
+
+
+def tellable(value: Any, levels: int = MAX_LEVELS) -> Any:
+    """What an agent says in its own form, as a task can have it: a number that JSON has not is its name, as a text."""
+    if isinstance(value, dict):
+        return {name: tellable(each, levels - 1) for name, each in value.items()} if levels else TOO_DEEP
+    if isinstance(value, list):
+        return [tellable(each, levels - 1) for each in value] if levels else TOO_DEEP
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return str(value)
+    return value
 
 
 def _plain(content: list[Any]) -> Any:

@@ -66,7 +66,7 @@ class Turn:
         try:
             for item in self._events(update):
                 self._put(item)
-        except (ValueError, TypeError):  # pydantic's errors are ValueErrors, too
+        except (ValueError, TypeError, RecursionError):  # pydantic's errors are ValueErrors, too
             if not self._puzzled:
                 self._puzzled = True
                 log.warning("acp.update_not_understood", kind=str(update.get("sessionUpdate"))[:100])
