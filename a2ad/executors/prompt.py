@@ -41,9 +41,11 @@ def prompt_of(request: TaskRequest) -> Prompt:
     return Prompt(request.message["parts"], request.attachments)
 
 
-async def prompt_again(request: TaskRequest, state_dir: Path) -> Prompt:
-    """The task's first message, and the answer that came last. Raises `StoreUnavailable` where attachments are gone."""
-    history = request.history
+async def prompt_again(request: TaskRequest, state_dir: Path, begun: int = 0) -> Prompt:
+    """The message that the turn began with, of the task's history, and the answer that came last. Raises
+    `StoreUnavailable` where attachments are gone.
+    """
+    history = request.history[begun:] or request.history
     first, last = history[0], history[-1]
     prompt = Prompt(first["parts"], await kept_attachments(first, state_dir))
     if len(history) > 1 and last["role"] == "ROLE_USER":

@@ -37,7 +37,7 @@ class SessionExecutor(Executor):
         live = await self.pool.acquire(request)
         ending: list[Event] = []
         try:
-            again = request.resumed and self._resumes(request.preset)
+            again = request.resumed and self.pool.resumes(request.preset)
             prompt = await prompt_again(request, self._state_dir) if again else prompt_of(request)
             async with aclosing(take_turn(live.session, request, prompt, ending, {})) as events:
                 async for event in events:
@@ -61,13 +61,7 @@ class SessionExecutor(Executor):
             live.task_id = None
 
     def goes_on(self, preset: Preset, *, waits: bool) -> bool:  # noqa: ARG002 - the agent waits in its turn
-        return self._resumes(preset)
-
-    def _resumes(self, preset: Preset) -> bool:
-        try:
-            return self.pool.host.agent(preset).can_resume
-        except Exception:  # noqa: BLE001 - it could not be made: the log says so, and its tasks will
-            return False
+        return self.pool.resumes(preset)
 
     async def close(self) -> None:
         await self.pool.close()
