@@ -40,8 +40,8 @@ _LOST = "The agent of this task has ended and cannot go on with it: send a new t
 
 @dataclass(slots=True)
 class _Kept:
-    """`state` is the session's; `in_turn`, that its turn has not ended; `begun`, with which message of the task's history
-    that began.
+    """`state` is the session's; `in_turn`, that its turn has not ended; `begun`, which message of the task's history
+    that began with.
     """
 
     session_id: str

@@ -49,6 +49,9 @@ class Session(AgentSession):
             elif word == "ask":
                 yield NeedsInput(rest, options=[{"id": "blue", "name": "The blue one", "kind": "allow_once"}])
                 yield TextDelta(await self.answered.get())
+            elif word == "hurry":
+                yield NeedsInput(rest, deadline=1)
+                yield TextDelta(await self.answered.get())
             elif word == "auth":
                 yield NeedsAuth(rest)
                 yield TextDelta(await self.answered.get())
@@ -70,6 +73,9 @@ class Session(AgentSession):
 
     async def answer(self, parts):
         self.answered.put_nowait(parts[0]["text"])
+
+    async def unanswered(self):
+        self.answered.put_nowait("nobody")
 
     def state(self):
         return {"turns": self.turns} if self.resumes else None
@@ -343,6 +349,15 @@ def test_what_answered_a_turn_that_had_ended_is_the_prompt_that_is_taken_again(l
     again(daemon, "kill")
     done = daemon.answer(inbound, task, "blue")
     assert (state_of(done), text_of(done)) == ("COMPLETED", "bblueturn 3")
+
+
+def test_a_deadline_that_passes_after_a_restart_ends_a_question(launch: Launch) -> None:
+    daemon = launch(plugin=PLUGIN)
+    inbound = daemon.create_inbound(preset="resumes")
+    task = daemon.send(inbound, script("hurry Which?", "turn"))
+    again(daemon, "kill")
+    until(lambda: state_of(daemon.task(inbound, task["id"])) == "COMPLETED")
+    assert text_of(daemon.task(inbound, task["id"])) == "nobodyturn 2"
 
 
 def test_a_question_that_nobody_answers_for_too_long_is_let_go_of_as_a_conversation_s(launch: Launch) -> None:
