@@ -24,6 +24,7 @@ Calls: TypeAlias = dict[str, dict[str, Any]]
 
 #: how a turn may end other than well, and what the task says then
 _REFUSED = "The agent refused"
+_TOO_MANY_REQUESTS = "The agent has made as many requests as it may for one task, and is not done"
 
 
 class SessionExecutor(Executor):
@@ -187,6 +188,8 @@ def _ending(end: TurnEnd) -> list[Event]:
         metadata["stopReason"] = end.stop_reason
     if end.stop_reason == "refusal":
         return [Status(TaskState.REJECTED, _REFUSED, metadata)]
+    if end.stop_reason == "max_turn_requests":
+        return [Status(TaskState.FAILED, _TOO_MANY_REQUESTS, metadata)]
     if end.stop_reason == "cancelled":
         return [Status(TaskState.CANCELED, None, metadata)]
     return [Status(TaskState.COMPLETED, None, metadata)] if metadata else []

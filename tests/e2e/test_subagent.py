@@ -223,6 +223,9 @@ def test_how_the_turn_ends_is_how_the_task_ends_and_the_steps_are_listed(daemon:
     short = daemon.send(inbound, script("say cut", "end max_tokens"))
     assert short["metadata"] == {"usage": {"inputTokens": 3, "outputTokens": 1}, "stopReason": "max_tokens"}
     assert (state_of(short), text_of(short), steps_of(short)) == ("COMPLETED", "cut", [])
+    worn = daemon.send(inbound, script("say cut", "call one", "end max_turn_requests"))
+    assert (state_of(worn), text_of(worn), len(steps_of(worn))) == ("FAILED", "cut", 1)
+    assert worn["metadata"] == {"usage": {"inputTokens": 3, "outputTokens": 1}, "stopReason": "max_turn_requests"}
     for why in ("failed", "bug"):
         failed = daemon.send(inbound, script("say half", "call one", f"raise {why}"))
         assert (state_of(failed), text_of(failed), len(steps_of(failed))) == ("FAILED", "half", 1)

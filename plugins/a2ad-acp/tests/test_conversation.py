@@ -85,7 +85,7 @@ def test_an_image_that_the_agent_shows_is_an_artifact(running):
     [
         ("end_turn", "COMPLETED", None),
         ("max_tokens", "COMPLETED", {"stopReason": "max_tokens"}),
-        ("max_turn_requests", "COMPLETED", {"stopReason": "max_turn_requests"}),
+        ("max_turn_requests", "FAILED", {"stopReason": "max_turn_requests"}),
         ("refusal", "REJECTED", {"stopReason": "refusal"}),
         ("cancelled", "CANCELED", {"stopReason": "cancelled"}),
     ],
