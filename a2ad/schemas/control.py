@@ -173,7 +173,7 @@ class _Answer(_Id):
     @validates_schema(skip_on_field_errors=True)
     def _one(self, data: dict[str, Any], **_: Any) -> None:
         if ("text" in data) == ("option" in data):
-            raise ValidationError("and option: exactly one of them is needed", "text")
+            raise ValidationError("must be given, or option instead; not both", "text")
 
 
 ACTIONS: dict[str, Schema] = {

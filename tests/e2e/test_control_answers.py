@@ -203,7 +203,8 @@ def test_a_question_is_in_the_task_and_in_what_needs_attention_until_it_is_answe
 def test_an_answer_that_is_none_and_a_task_that_is_not_there_are_told(daemon: DaemonProcess, inbound: str) -> None:
     task_id = daemon.send(inbound, "options")["id"]
     for fields in ({}, {"text": "once", "option": "once"}):
-        assert "text" in daemon.act("task.answer", status=409, id=task_id, **fields)["errors"]
+        refused = daemon.act("task.answer", status=409, id=task_id, **fields)
+        assert refused["errors"] == {"text": ["must be given, or option instead; not both"]}
     assert "errors" in daemon.act("task.answer", status=409, id="no-such-task", text="yes")
 
 
