@@ -9,7 +9,6 @@ from a2ad.agents.echo import EchoAgent
 from a2ad.agents.openai import OpenAIAgent
 from a2ad.config import Config
 from a2ad.errors import ConfigError
-from a2ad.executor import Preset
 from a2ad.executors.pool import SessionPool
 from a2ad.executors.session import SessionExecutor
 from a2ad.executors.subagent import SubagentExecutor
@@ -34,12 +33,8 @@ class Builtins:
 
     @hookimpl
     def a2ad_register_agents(self, register: Callable[..., None], config: Config) -> None:  # noqa: ARG002
-        register("echo", _echo, summary="Says the prompt again, word by word")
+        register("echo", EchoAgent, summary="Says the prompt again, word by word")
         register("openai", OpenAIAgent, summary="A model behind an endpoint for OpenAI's chat completions")
-
-
-def _echo(preset: Preset) -> EchoAgent:  # noqa: ARG001 - the factory's signature is pinned
-    return EchoAgent()
 
 
 def load_plugins(config: Config, *, log: Any = None) -> tuple[PluginHost, SessionPool]:

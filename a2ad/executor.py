@@ -84,6 +84,7 @@ class TaskRequest:
     caller: str  # the name of the credential that was used
     attachments: tuple[Attachment, ...] = ()
     resumed: bool = False  # it continues an interrupted task
+    unanswered: bool = False  # it does so since nobody answered in time: `message` has no parts
     _workdir: Callable[[], Path] = field(default=Path, repr=False)
     _history: Callable[[], list[dict[str, Any]]] = field(default=_no_history, repr=False)
     _ask: Ask | None = field(default=None, repr=False)

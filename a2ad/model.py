@@ -46,12 +46,13 @@ for _state in TaskState:
     _state.interrupted = _state in INTERRUPTED
     _state.word = _state.value.removeprefix("TASK_STATE_").lower()
 
-#: What may follow what (`protocol.md` 5). WORKING may follow itself: a progress note.
+#: What may follow what (`protocol.md` 5). WORKING may follow itself, a progress note; so may what waits for an answer
+#: and gets what is none.
 TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.SUBMITTED: frozenset({TaskState.WORKING}) | TERMINAL,
     TaskState.WORKING: frozenset({TaskState.WORKING}) | INTERRUPTED | TERMINAL,
-    TaskState.INPUT_REQUIRED: frozenset({TaskState.WORKING}) | TERMINAL,
-    TaskState.AUTH_REQUIRED: frozenset({TaskState.WORKING}) | TERMINAL,
+    TaskState.INPUT_REQUIRED: frozenset({TaskState.WORKING, TaskState.INPUT_REQUIRED}) | TERMINAL,
+    TaskState.AUTH_REQUIRED: frozenset({TaskState.WORKING, TaskState.AUTH_REQUIRED}) | TERMINAL,
     **{state: frozenset() for state in TERMINAL},
 }
 

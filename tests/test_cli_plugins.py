@@ -62,7 +62,7 @@ def daemon():
 
 def test_without_a_daemon_the_command_loads_the_plugins_itself(tmp_path, directory):
     (directory / "broken.py").write_text("print('hello')\nraise SystemExit('two\\nlines \\x1b[31m')")
-    write(directory, "good", "__version__ = '2'")
+    write(directory, "good", "from a2ad import hookimpl\n__version__ = '2'\n@hookimpl\ndef a2ad_event(event): pass\n")
     (tmp_path / "a2ad.toml").write_text('[server]\nlisten = "127.0.0.1:1"')
     done = run(tmp_path, "plugins", "--config", str(tmp_path / "a2ad.toml"), "--plugins-dir", str(directory))
     assert done.returncode == 0

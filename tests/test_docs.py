@@ -329,6 +329,9 @@ def test_the_plugins_of_the_documentation_load_and_do_what_is_said(launch: Launc
     assert answered["artifacts"][0]["parts"] == [
         {"raw": "bGluZQpsaW5lCg==", "mediaType": "text/plain", "filename": "report.txt"}
     ]
+    asked = daemon.send(report, "please")
+    daemon.restart()
+    assert daemon.send(report, "2", taskId=asked["id"])["artifacts"] == answered["artifacts"]
     denied = daemon.send(report, "a secret")
     assert denied["status"]["state"] == "TASK_STATE_REJECTED"
     assert denied["status"]["message"]["parts"] == [{"text": "Secrets are not reported"}]

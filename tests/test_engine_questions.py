@@ -15,6 +15,38 @@ from tests.race_scripts import asks, gives_up, works
 # answers
 
 
+@race()
+async def test_of_two_answers_at_once_the_later_one_is_told_that_another_came_first(lab: Lab) -> None:
+    lab.scripts["a"] = asks
+    task = await lab.begin()
+    held = lab.store.hold_state("WORKING")
+    first = await lab.go(lab.send("red", task=task))
+    assert held.caught == 1
+    late = [await lab.go(lab.send("blue", task=task))]
+    held.release()
+    await lab.advance(1)
+    await lab.ended(task, "COMPLETED")
+    outcome(first)
+    assert b"red" in task.view().encode()
+    assert "Another answer came first" in str(outcome(late[0]))
+
+
+@race()
+async def test_an_answer_to_a_task_that_was_answered_and_runs_is_told_the_same(lab: Lab) -> None:
+    async def script(request: Any) -> Any:
+        await request.ask("which?")
+        await asyncio.sleep(10)
+        yield Artifact([{"text": "done"}])
+
+    lab.scripts.update(a=script, b=works)
+    task, other = await lab.begin(), await lab.begin(skill="b")
+    await lab.send("red", task=task)
+    assert "Another answer came first" in str(outcome(await lab.go(lab.send("blue", task=task))))
+    assert "still running" in str(outcome(await lab.go(lab.send("blue", task=other))))
+    await lab.advance(15)
+    await lab.ended(task, "COMPLETED")
+
+
 @race(runs=1, ask_seconds=2)
 async def test_the_time_of_a_question_does_not_pass_while_its_answer_waits_for_a_slot(lab: Lab) -> None:
     lab.scripts.update(a=asks, b=works)

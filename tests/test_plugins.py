@@ -21,6 +21,8 @@ DECISION = Decision("in", "task", "context", "chat", {"parts": []}, "", "127.0.0
 
 HEADER = "import asyncio\nfrom a2ad import Artifact, Deny, Executor, hookimpl\n"
 
+HOOK = "@hookimpl\ndef a2ad_event(event): pass\n"
+
 EXECUTOR = """
 class Work(Executor):
     async def execute(self, request):
@@ -87,6 +89,33 @@ def failure(host, name):
 # Finding and loading
 
 
+GUARD = """
+class Guard:
+    @hookimpl
+    def a2ad_event(self, event): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("x = 1", "implements no hook; a plugin has functions a2ad_… that are marked with @hookimpl"),
+        ("def a2ad_event(event): pass", "not marked with @hookimpl: a2ad_event"),
+        ("def a2ad_evnt(event): pass\ndef a2ad_event(event): pass", "not marked with @hookimpl: a2ad_event, a2ad_evnt"),
+        (GUARD, "in this module itself, not in Guard"),
+        (GUARD + "plugin = Guard()", "in this module itself, not in Guard, plugin"),
+    ],
+)
+def test_a_file_that_implements_no_hook_is_no_plugin_and_is_told_why(tmp_path, directory, text, error):
+    write(directory, "forgetful", text)
+    assert failure(make_host(tmp_path, directory), "forgetful").endswith(error)
+
+
+def test_a_function_like_a_hook_is_a_plugin_s_own_where_it_has_others(tmp_path, directory):
+    write(directory, "mine", "def a2ad_helper(): pass\n@hookimpl\ndef a2ad_event(event): a2ad_helper()")
+    assert states(make_host(tmp_path, directory)) == {"mine": "loaded"}
+
+
 def test_builtins_are_loaded_first_and_then_the_files_in_order_of_their_names(tmp_path, directory):
     write(directory, "second", "__version__ = '2.1'" + EXECUTOR.replace("NAME", "second"))
     first = write(directory, "first", EXECUTOR.replace("NAME", "first"))
@@ -146,7 +175,7 @@ def test_an_entry_point_that_cannot_be_imported_is_reported_with_its_version(tmp
 
 def test_the_damaged_metadata_of_one_package_hides_no_other(tmp_path, install):
     install("damaged", "damaged_module", "", "[a2ad]\nthis is no entry point\n")
-    install("a2ad-snow", "a2ad_snow_module", "", "[a2ad]\nsnow = a2ad_snow_module\n")
+    install("a2ad-snow", "a2ad_snow_module", HEADER + HOOK, "[a2ad]\nsnow = a2ad_snow_module\n")
     with capture_logs() as logs:
         assert states(make_host(tmp_path)) == {"snow": "loaded"}
     assert any("damaged" in entry.get("package", "") for entry in logs)
@@ -166,7 +195,7 @@ def test_files_that_begin_with_an_underscore_or_a_dot_are_skipped(tmp_path, dire
     write(directory, "_helper", "1 / 0")
     write(directory, ".hidden", "1 / 0")
     (directory / "notes.txt").write_text("not Python")
-    write(directory, "good", "")
+    write(directory, "good", HOOK)
     assert states(make_host(tmp_path, directory)) == {"good": "loaded"}
 
 
@@ -180,7 +209,7 @@ def test_two_directories_may_hold_files_of_the_same_name(tmp_path):
 
 
 def test_a_directory_that_is_not_there_is_a_failed_plugin(tmp_path, directory):
-    write(directory, "good", "")
+    write(directory, "good", HOOK)
     host = make_host(tmp_path, tmp_path / "nowhere", directory)
     assert "No such file or directory" in failure(host, "nowhere")
     assert states(host)["good"] == "loaded"
@@ -205,6 +234,9 @@ def test_a_plugin_may_define_dataclasses_and_use_its_module(tmp_path, directory)
         @dataclass
         class Point:
             x: "int"
+
+        @hookimpl
+        def a2ad_event(event): pass
 
         assert sys.modules[__name__].Point is Point
         """,
@@ -248,6 +280,7 @@ BROKEN = {
         "@hookimpl\ndef a2ad_inbound_tsk(decision): pass",
         "unknown hook a2ad_inbound_tsk, is it a2ad_inbound_task?",
     ),
+    "a hook without its mark": ("def a2ad_event(event): pass", "not marked with @hookimpl: a2ad_event"),
     "an unknown argument": ("@hookimpl\ndef a2ad_event(evnt): pass", "{'evnt'}"),
     "a wrapper": (
         "@hookimpl(wrapper=True)\ndef a2ad_event(event):\n    return (yield)",
@@ -336,13 +369,6 @@ class HalfWork(Executor):
 def test_an_unknown_hook_that_is_marked_optional_is_none_of_our_business(tmp_path, directory):
     write(directory, "modern", "@hookimpl(optionalhook=True)\ndef a2ad_from_the_future(anything): pass")
     assert states(make_host(tmp_path, directory)) == {"modern": "loaded"}
-
-
-def test_a_plugin_without_any_hook_is_loaded_with_a_hint(tmp_path, directory):
-    write(directory, "forgetful", "def a2ad_event(event): pass")
-    with capture_logs() as logs:
-        assert states(make_host(tmp_path, directory)) == {"forgetful": "loaded"}
-    assert "@hookimpl" in logs[0]["event"]
 
 
 def test_nothing_can_be_registered_after_startup(tmp_path):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Sequence
 
-from a2ad.agent import Agent, AgentContext, AgentEvent, AgentSession, TextDelta, TurnEnd
-from a2ad.executor import Attachment, prompt_text
+from a2ad.agent import Agent, AgentContext, AgentEvent, AgentSession, PresetError, TextDelta, TurnEnd
+from a2ad.executor import Attachment, Preset, prompt_text
 from a2ad.model import PartDict
 
 #: a long prompt comes in pieces of several words: no more than this many
 MAX_PIECES = 2000
+#: the executors that talk to the preset's agent
+CONVERSING = frozenset({"session", "subagent"})
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
@@ -25,5 +27,16 @@ class EchoSession(AgentSession):
 
 
 class EchoAgent(Agent):
+    """Has no options. Those of a preset whose skills all have executors of their own are for these.
+
+    Raises `PresetError`.
+    """
+
+    def __init__(self, preset: Preset) -> None:
+        if any(skill.executor in CONVERSING for skill in preset.skills):
+            unknown = [f'options: {name}: unknown option; the agent "echo" has none' for name in preset.options]
+            if unknown:
+                raise PresetError("; ".join(unknown))
+
     async def open(self, context: AgentContext) -> AgentSession:  # noqa: ARG002 - it remembers nothing
         return EchoSession()

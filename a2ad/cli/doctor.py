@@ -57,22 +57,22 @@ async def _examine(config: Config) -> list[dict[str, str]]:
     from a2ad.cli.loading import quiet_log
     from a2ad.errors import ConfigError
 
-    found = [_row("configuration")]
+    wrong: list[str] = []
     host, pool = load_plugins(config, log=quiet_log())
     try:
         host.check_presets()
         check_store_scheme(config, host)
     except ConfigError as error:
-        found = [_row("configuration", problem) for problem in error.problems]
-    found += [
-        _row(f"plugin {plugin.name}", plugin.error or "") for plugin in host.plugins if plugin.state != "disabled"
-    ]
+        wrong = list(error.problems)
+    found = [_row(f"plugin {plugin.name}", plugin.error or "") for plugin in host.plugins if plugin.state != "disabled"]
     presets = [preset for preset in host.presets.values() if preset.agent in host.agents]
     for preset, problems in zip(presets, await asyncio.gather(*(_check(host, each) for each in presets)), strict=True):
         found += [_row(f"preset {preset.id} ({preset.agent})", problem) for problem in problems or [""]]
+        said = {f"preset {preset.id!r}: {problem}" for problem in problems}
+        wrong = [problem for problem in wrong if problem not in said]
     await pool.close()
     await host.close()
-    return found
+    return [_row("configuration", problem) for problem in wrong or [""]] + found
 
 
 async def _check(host: Any, preset: Any) -> list[str]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from a2ad.engine.questions import chosen
+from a2ad.engine.questions import question_parts
 from a2ad.executor import Text
-from a2ad.model import TaskState
+from a2ad.model import TaskState, now_ms
 
 if TYPE_CHECKING:
     from a2ad.engine.core import Engine
@@ -56,20 +56,18 @@ class Asking:
     ) -> dict[str, Any]:
         """Interrupt the task, and wait for the next message to it; `TimeoutError` past the deadline (seconds).
 
-        Where there are options, what names none of them is no answer: the same question is asked again.
+        Where there are options, it names one of them: `intake` takes no other for an answer.
         """
         if deadline is not None and not deadline > 0:
             raise ValueError("a deadline is a number of seconds above 0")
-        loop = asyncio.get_running_loop()
-        left, until = deadline, None if deadline is None else loop.time() + deadline
-        while True:
-            message = await self._ask_once(question_parts(question, options, left, tool), TaskState(state), until)
-            if not options or chosen(message["parts"], options) is not None:
-                return message
-            if until is not None and (left := until - loop.time()) <= 0:
-                raise TimeoutError("nobody answered in time")
+        if not all(map(_is_option, options or ())):
+            raise ValueError("options must be dicts with the texts id, name and kind")
+        moment, until = None, None
+        if deadline is not None:
+            moment, until = now_ms() + round(deadline * 1000), asyncio.get_running_loop().time() + deadline
+        return await self._ask(question_parts(question, options, moment, tool), TaskState(state), until)
 
-    async def _ask_once(self, parts: Sequence[dict[str, Any]], state: TaskState, until: float | None) -> dict[str, Any]:
+    async def _ask(self, parts: Sequence[dict[str, Any]], state: TaskState, until: float | None) -> dict[str, Any]:
         run, task = self._run, self._run.task
         if run.stopping or task.run is not run or task.finishing or task.state.terminal:
             raise RuntimeError("the task does not run any more")
@@ -195,20 +193,5 @@ class Asking:
             task.continuing = False
 
 
-def question_parts(
-    question: Text,
-    options: Sequence[Mapping[str, Any]] | None,
-    deadline: float | None,
-    tool: Mapping[str, Any] | None,
-) -> list[dict[str, Any]]:
-    """The question as text, and what belongs to it as a data part."""
-    parts: list[dict[str, Any]] = [{"text": question}] if isinstance(question, str) else list(question)
-    if options:
-        text = "\n".join(part["text"] for part in parts if "text" in part)
-        data: dict[str, Any] = {"question": text, "options": [dict(option) for option in options]}
-        if deadline is not None:
-            data["deadline"] = round(deadline, 1)
-        if tool is not None:
-            data["tool"] = dict(tool)
-        parts.append({"data": data})
-    return parts
+def _is_option(option: object) -> bool:
+    return isinstance(option, Mapping) and all(isinstance(option.get(name), str) for name in ("id", "name", "kind"))

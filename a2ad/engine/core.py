@@ -15,6 +15,7 @@ from a2ad.engine.artifacts import stored_view
 from a2ad.engine.behind import WriteBehind
 from a2ad.engine.cache import Encoded, EndedCache
 from a2ad.engine.encode import TaskView
+from a2ad.engine.expiry import Expiry
 from a2ad.engine.frames import Reader
 from a2ad.engine.intake import Accepted, Intake
 from a2ad.engine.pages import Page, list_tasks
@@ -87,6 +88,7 @@ class Engine:
         self.behind = WriteBehind()
         self.replay_frames = replay_frames
         self._starter = Starter(self)
+        self.expiry = Expiry(self, self._starter)
         self._intake = Intake(self, self._starter)
         self._loading: dict[str, asyncio.Task[LiveTask | None]] = {}
         self._jobs: set[asyncio.Task[Any]] = set()
@@ -96,6 +98,7 @@ class Engine:
 
     async def start(self, directory: Directory) -> None:
         """Settle what an earlier process left behind: nothing stays WORKING without a run."""
+        self.expiry.start(directory)
         self._upkeep.start()
         settling = []
         for row in [*await self.store.unfinished(), *await self._starter.lost_questions(directory)]:
@@ -308,6 +311,8 @@ class Engine:
         if task.run is run:
             task.run = None
             self._leave(task)
+            if task.state.interrupted:
+                self.expiry.note(task.row)
             self.release(task)
 
     def _leave(self, task: LiveTask) -> None:
@@ -353,6 +358,7 @@ class Engine:
             if state is None:
                 # nobody waits for an answer any more
                 task.audience.finish(interrupted=True, failure=Stopping() if self.stopping else None)
+                self.expiry.note(task.row)
             elif not task.state.terminal and task.ledger.recorded:
                 await task.settle(state, text)
         except StoreRefused:

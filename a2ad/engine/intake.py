@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from a2ad.config import LimitsConfig
 from a2ad.engine.attachments import attachment_violations, keep_attachments
 from a2ad.engine.encode import client_message, encode_status, one_line
 from a2ad.engine.frames import Frame, FrameLog, Reader
+from a2ad.engine.questions import asked_parts, chosen, deadline_of, question_of
 from a2ad.engine.schedule import Ticket
 from a2ad.engine.starter import Starter, Target
-from a2ad.engine.task import FRAME_BLOCK, LiveTask
+from a2ad.engine.task import FRAME_BLOCK, TOO_LATE, LiveTask
 from a2ad.errors import (
     InvalidParams,
     ProtocolError,
@@ -172,6 +175,8 @@ class Intake:
         if stream:
             engine.check_readers(task)
         row = task.row
+        if (options := question_of(row).get("options")) and chosen(params.message["parts"], options) is None:
+            return await self._ask_again(task, params, [file.sha256 for file in attachments], caller, stream=stream)
         task.continuing = True
         asking = task.run.asking if task.run is not None and task.run.asking.active else None
         ticket = task.ticket = task.ticket or Ticket(row.inbound_id, row.context_id)
@@ -192,9 +197,7 @@ class Intake:
 
         try:
             other = await task.proceed(
-                message_id,
-                dumps(message),
-                caller if params.message_id else None,
+                MessageRow(0, message_id, dumps(message), caller if params.message_id else None),
                 [file.sha256 for file in attachments],
                 queued=not has_slot,
             )
@@ -223,6 +226,25 @@ class Intake:
         else:
             self._engine.scheduler.leave(task.ticket)
 
+    async def _ask_again(
+        self, task: LiveTask, params: SendMessageParams, attachments: list[str], caller: str, *, stream: bool
+    ) -> Accepted:
+        """What names none of the options is no answer: it is recorded, and the question asked once more."""
+        message_id = params.message_id or new_id()
+        message = client_message(params.message, message_id, task.row.context_id, task.id)
+        given = MessageRow(0, message_id, dumps(message), caller if params.message_id else None)
+        task.continuing = True
+        try:
+            other = await task.proceed(given, attachments, asked=asked_parts(task.row))
+        finally:
+            task.continuing = False
+            if not task.waits_for_credential:
+                task.audience.finish(interrupted=True)
+            task.audience.wake()
+        if other is not None:
+            return await self._repeat(other, stream=stream)
+        return Accepted(task, task.subscribe(last_event_id=None, until_interrupted=True) if stream else None)
+
     async def _interrupted(self, target: Target, params: SendMessageParams) -> LiveTask:
         """The task that the message is for, where it waits for one."""
         engine = self._engine
@@ -237,8 +259,11 @@ class Intake:
             raise InvalidParams([("message.contextId", "is not the context of this task"), *others])
         if task.state.terminal:
             raise UnsupportedOperation("The task has ended: send a message without taskId to begin another")
+        if task.state.interrupted and (task.continuing or self._expired(task)):
+            raise UnsupportedOperation(TOO_LATE)
         if not task.settled_now:
-            raise UnsupportedOperation("The task is still running: it takes no message now")
+            running = "The task is still running: it takes no message now"
+            raise UnsupportedOperation(TOO_LATE if _was_answered(task) else running)
         if task.row.executor not in engine.host.executors:
             raise UnsupportedOperation(f"The task's executor {task.row.executor!r} is not there any more")
         if engine.stopping:
@@ -247,6 +272,12 @@ class Intake:
             raise UnsupportedOperation("This agent is being removed")
         self._check_room(target.id, task.row.context_id)
         return task
+
+    @staticmethod
+    def _expired(task: LiveTask) -> bool:
+        """Nobody answered in time. A run that waits sees to that itself."""
+        deadline = deadline_of(question_of(task.row)) if task.run is None else None
+        return deadline is not None and deadline <= now_ms()
 
     # a message that was here before
 
@@ -270,6 +301,11 @@ class Intake:
         reader = Reader(FrameLog(1), [reply], until_interrupted=True)
         reader.finish()
         return reader
+
+
+def _was_answered(task: LiveTask) -> bool:
+    """What the task had asked."""
+    return len(task.history) > 1 and orjson.loads(task.history[-1])["role"] == "ROLE_USER"
 
 
 def _chosen_skill(target: Target, params: SendMessageParams, limits: LimitsConfig) -> Skill:

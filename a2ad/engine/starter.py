@@ -51,14 +51,15 @@ class Starter:
         has_slot: bool,
         gated: bool,
         resumed: bool = False,
+        unanswered: bool = False,
     ) -> None:
         """Let its run begin: now, after the policy hooks, or when its turn comes."""
         ticket = task.ticket
         assert ticket is not None
-        start = self._start_of(task, target, message, attachments, resumed=resumed)
+        start = self._start_of(task, target, message, attachments, resumed=resumed, unanswered=unanswered)
         if has_slot and not gated:
             # not queued: the message was recorded together with WORKING, and the run need not record that first
-            start(begin=task.row.queued)
+            start(begin=task.row.queued or unanswered)
             return
         ticket.start = partial(start, begin=True)
         if gated:
@@ -74,6 +75,7 @@ class Starter:
         attachments: tuple[Attachment, ...],
         *,
         resumed: bool,
+        unanswered: bool,
     ) -> Callable[..., None]:
         engine = self._engine
         run = Run(engine, task, engine.host.executors[task.row.executor].value)
@@ -88,6 +90,7 @@ class Starter:
             caller=task.row.caller,
             attachments=attachments,
             resumed=resumed,
+            unanswered=unanswered,
             _workdir=partial(context_dir, engine.state_dir, target.id, task.row.context_id),
             _history=lambda: [orjson.loads(body) for body in task.history],
             _ask=run.asking.ask,
@@ -136,6 +139,19 @@ class Starter:
         else:
             engine.scheduler.set_ready(ticket)
 
+    def go_on_unanswered(self, task: LiveTask, target: Target) -> None:
+        """Let a task that waits for an answer, without a run, go on without one."""
+        row, scheduler = task.row, self._engine.scheduler
+        registered = self._engine.host.executors.get(row.executor)
+        if registered is None:
+            return  # as for an answer: it may be there again after the next start
+        task.continuing = True  # until its run has begun
+        ticket = task.ticket = task.ticket or Ticket(row.inbound_id, row.context_id)
+        ticket.ready = False
+        has_slot = scheduler.enter(ticket, front=True)
+        message = {"role": "ROLE_USER", "contextId": row.context_id, "taskId": row.id, "parts": []}
+        self.schedule(task, target, message, (), has_slot=has_slot, gated=False, resumed=True, unanswered=True)
+
     # after a restart
 
     def runs_again(self, task: LiveTask, target: Target) -> bool:
@@ -152,7 +168,11 @@ class Starter:
         for (inbound_id, state), number in (await self._engine.store.counts()).items():
             target = directory.target(inbound_id)
             if number and state.interrupted and target is not None:
-                lost += [row for row in await self._waiting(inbound_id, state) if not self._takes(row, target)]
+                for row in await self._waiting(inbound_id, state):
+                    if self._takes(row, target):
+                        self._engine.expiry.note(row)
+                    else:
+                        lost.append(row)
         return lost
 
     async def _waiting(self, inbound_id: str, state: TaskState) -> list[TaskRow]:

@@ -30,7 +30,7 @@ from a2ad.engine.frames import Reader
 from a2ad.engine.ledger import Ledger, Step
 from a2ad.errors import StoreUnavailable, UnsupportedOperation
 from a2ad.executor import Artifact, Text
-from a2ad.model import TRANSITIONS, TaskState, now_ms
+from a2ad.model import TRANSITIONS, PartDict, TaskState, now_ms
 from a2ad.schemas.text import dumps
 from a2ad.store import MessageRow, StatusEvent, Store, StoredTask, TaskRow
 
@@ -44,6 +44,7 @@ FRAME_BLOCK = 1000
 MOST_BYTES, MOST_NOTES = 1 << 18, 256
 #: pauses between attempts to make an outcome durable, in seconds
 RETRY_FIRST, RETRY_MAX = 0.25, 5.0
+TOO_LATE = "Another answer came first, or none came in time: the task takes no message now"
 
 log = structlog.get_logger()
 
@@ -166,7 +167,7 @@ class LiveTask:
         reader = self.audience.subscribe(
             task_result(self.view().encode()), last_event_id=last_event_id, until_interrupted=until_interrupted
         )
-        if self.state.terminal or (until_interrupted and self.settled_now and not self._waits_for_credential):
+        if self.state.terminal or (until_interrupted and self.settled_now and not self.waits_for_credential):
             reader.finish()
         return reader
 
@@ -262,7 +263,7 @@ class LiveTask:
                 self.audience.emit(status_update(row, encoded) if self.audience.log.readers else None)
             if ends:
                 self.emit_task()
-                if not self._waits_for_credential:
+                if not self.waits_for_credential:
                     self.audience.finish(interrupted=state.interrupted)
                 self.audience.wake()
             self._on_state(self)
@@ -274,13 +275,14 @@ class LiveTask:
         """Its run is about to start: durably so, for after a crash it would start again."""
 
         def plan() -> Step:
-            if self.state is TaskState.SUBMITTED and not self.row.hidden:
+            if self.state is not TaskState.WORKING and not self.row.hidden:
                 return self._plan(TaskState.WORKING, None, None)
             row = self.row.copy() if self.state is TaskState.WORKING else self._next_row(TaskState.WORKING, None)[0]
             row.queued = False
             return Step(row, partial(self._become, row))
 
         await self.ledger.commit(plan)
+        self.continuing = False  # where it goes on without an answer
 
     async def settle(self, state: TaskState, text: Text | None, metadata: Mapping[str, Any] | None = None) -> None:
         """As `transition`, tried again until the store takes it; those who wait are told of each failure."""
@@ -300,30 +302,36 @@ class LiveTask:
             finishing.set_result(None)
 
     async def proceed(
-        self, message_id: str, body: bytes, caller: str | None, attachments: Sequence[str], *, queued: bool
+        self, given: MessageRow, files: Sequence[str], *, queued: bool = False, asked: Sequence[PartDict] | None = None
     ) -> str | None:
-        """Record a client's answer: the task works on. The id of the task that has this message already, if any.
+        """Record a client's answer: the task works on; or, where it is none to what is `asked`, asks that again.
+        The id of the task that has this message already, if any.
 
         Raises `UnsupportedOperation` where it does not wait for one any more.
         """
 
         def plan() -> Step:
             if not self.state.interrupted:
-                raise UnsupportedOperation("The task waits for no message any more")
-            row, _ = self._next_row(TaskState.WORKING, None)
+                raise UnsupportedOperation(TOO_LATE)
+            row, question = self._next_row(TaskState.WORKING if asked is None else self.state, asked)
             row.queued = queued
             row.frame_limit = self.audience.next_frame + FRAME_BLOCK
-            key = MessageRow(self._next_seq, message_id, body, caller)
+            key = given._replace(seq=self._next_seq)
+            again = [] if question is None else [MessageRow(key.seq + 1, question.id, question.body)]
             result = status_update(row)
 
             def publish() -> None:
                 self.row = row
-                self._adopt(key)
+                for message in (key, *again):
+                    self._adopt(message)
                 self.audience.emit_status(result)
-                self._on_state(self)
+                if again:
+                    self.emit_task()
+                else:
+                    self._on_state(self)
 
             event = StatusEvent(self.audience.next_frame, result)
-            return Step(row, publish, key=key, events=[event], attachments=attachments)
+            return Step(row, publish, key=key, messages=again, events=[event], attachments=files)
 
         return await self.ledger.commit(plan)
 
@@ -361,7 +369,7 @@ class LiveTask:
         await self.ledger.commit(plan)
 
     @property
-    def _waits_for_credential(self) -> bool:
+    def waits_for_credential(self) -> bool:
         """The credential may come out of band: the run is there and waits."""
         return self.state is TaskState.AUTH_REQUIRED and self.run is not None and self.run.asking.active
 

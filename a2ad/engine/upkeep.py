@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from a2ad.engine.questions import NOBODY_ANSWERED
 from a2ad.engine.watchdog import Watchdog
 from a2ad.model import TaskState
 
@@ -50,6 +51,7 @@ class Upkeep:
 
     def _look(self) -> None:
         engine, now = self._engine, asyncio.get_running_loop().time()
+        engine.expiry.look()
         asking: list[tuple[float, LiveTask]] = []
         for task in list(engine.live.values()):
             run = task.run
@@ -64,4 +66,4 @@ class Upkeep:
         surplus = len(asking) - engine.limits.asking
         for number, (since, task) in enumerate(asking):
             if number < surplus or now - since > engine.limits.ask_seconds:
-                engine.let_go(task, "Nobody answered in time")
+                engine.let_go(task, NOBODY_ANSWERED)

@@ -15,7 +15,7 @@ import structlog
 
 from a2ad.agent import Agent, AgentContext, AgentSession, Tools
 from a2ad.errors import StoreRefused, StoreUnavailable
-from a2ad.executor import TaskRejected, TaskRequest
+from a2ad.executor import Preset, TaskRejected, TaskRequest
 from a2ad.executors.shown import outcomes_shown
 from a2ad.model import depth_of, new_id, now_ms
 from a2ad.plugins import PluginHost
@@ -76,6 +76,13 @@ class SessionPool:
 
     def __iter__(self) -> Iterator[LiveSession]:
         return chain(self._sessions.values(), self._fresh.values())
+
+    def resumes(self, preset: Preset) -> bool:
+        """Whether a turn that was cut off is taken again: the rule of every executor whose work an agent does."""
+        try:
+            return self.host.agent(preset).can_resume
+        except Exception:  # noqa: BLE001 - it could not be made: the log says so, and its tasks will
+            return False
 
     def get(self, inbound_id: str, context_id: str) -> LiveSession | None:
         return self._sessions.get((inbound_id, context_id))

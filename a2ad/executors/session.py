@@ -39,7 +39,7 @@ class SessionExecutor(Executor):
         live = await self.pool.acquire(request)
         ending: list[Event] = []
         try:
-            again = request.resumed and self._resumes(request.preset)
+            again = request.resumed and self.pool.resumes(request.preset)
             prompt = await prompt_again(request, self._state_dir) if again else prompt_of(request)
             async with aclosing(take_turn(live.session, request, prompt, ending, {})) as events:
                 async for event in events:
@@ -63,13 +63,7 @@ class SessionExecutor(Executor):
             live.task_id = None
 
     def goes_on(self, preset: Preset, *, waits: bool) -> bool:  # noqa: ARG002 - the agent waits in its turn
-        return self._resumes(preset)
-
-    def _resumes(self, preset: Preset) -> bool:
-        try:
-            return self.pool.host.agent(preset).can_resume
-        except Exception:  # noqa: BLE001 - it could not be made: the log says so, and its tasks will
-            return False
+        return self.pool.resumes(preset)
 
     async def close(self) -> None:
         await self.pool.close()
@@ -117,7 +111,7 @@ async def _project(
         elif isinstance(event, (ToolCall, ToolResult)):
             yield _tool_artifact(calls, event)
         elif isinstance(event, (NeedsInput, NeedsAuth)):
-            await _ask(session, request, event, prompt.answer_to(event))
+            await _ask(session, request, event, prompt)
         elif isinstance(event, TurnEnd):
             ending += _ending(event)
             break
@@ -130,30 +124,34 @@ async def _project(
         yield Artifact(parts=[], append=True, last_chunk=True)
 
 
-async def _ask(
-    session: AgentSession, request: TaskRequest, event: NeedsInput | NeedsAuth, answer: Sequence[PartDict] | None
-) -> None:
-    """Have the agent's question answered, or say that nobody has. `answer` is one that has come already.
+async def _ask(session: AgentSession, request: TaskRequest, event: NeedsInput | NeedsAuth, prompt: Prompt) -> None:
+    """Have the agent's question answered, or say that nobody has.
 
     Of options, the agent is told the id of the one that was chosen.
     """
-    if isinstance(event, NeedsAuth):
-        answer = answer or (await request.ask(event.what, state=TaskState.AUTH_REQUIRED))["parts"]
-        await session.answer(answer)
+    try:
+        answer = await _answer(request, event, prompt)
+    except TimeoutError:
+        await session.unanswered()
         return
-    option = chosen(answer, event.options) if answer is not None and event.options else None
-    if answer is None or (event.options and option is None):
+    if answer is not None:
+        options = event.options if isinstance(event, NeedsInput) else None
+        option = chosen(answer, options) if options else None
+        await session.answer(answer if option is None else [{"text": str(option.get("id") or option.get("name"))}])
+
+
+async def _answer(request: TaskRequest, event: NeedsInput | NeedsAuth, prompt: Prompt) -> Sequence[PartDict] | None:
+    """One that has come already, or somebody's; None where the agent does not wait any more. Raises `TimeoutError`."""
+    answer = prompt.answer_to(event)
+    if answer is not None:
+        return answer
+    if isinstance(event, NeedsAuth):
+        message: dict[str, Any] | None = await request.ask(event.what, state=TaskState.AUTH_REQUIRED)
+    else:
         asking = request.ask(event.question, options=event.options, deadline=event.deadline, tool=event.tool)
-        try:
-            message = await _unless(event.withdrawn, asking)
-        except TimeoutError:
-            await session.unanswered()
-            return
-        if message is None:
-            return
-        answer = message["parts"]
-        option = chosen(answer, event.options) if event.options else None
-    await session.answer(answer if option is None else [{"text": str(option.get("id") or option.get("name"))}])
+        message = await _unless(event.withdrawn, asking)
+    parts: Sequence[PartDict] | None = None if message is None else message["parts"]
+    return parts
 
 
 async def _unless(

@@ -22,6 +22,7 @@ from a2ad.executor import (
     Event,
     Executor,
     InputRequired,
+    Preset,
     Status,
     TaskFailed,
     TaskRejected,
@@ -29,7 +30,7 @@ from a2ad.executor import (
     Text,
 )
 from a2ad.executors.pool import LiveSession, SessionPool
-from a2ad.executors.prompt import prompt_of
+from a2ad.executors.prompt import Prompt, prompt_again, prompt_of
 from a2ad.executors.session import Calls, take_turn
 from a2ad.model import INTERRUPTED, new_id, now_ms
 from a2ad.store import ContextRecord
@@ -39,11 +40,14 @@ _LOST = "The agent of this task has ended and cannot go on with it: send a new t
 
 @dataclass(slots=True)
 class _Kept:
-    """`state` is the session's, `in_turn` says that it waited for an answer in the middle of a turn."""
+    """`state` is the session's; `in_turn`, that its turn has not ended; `begun`, which message of the task's history
+    that began with.
+    """
 
     session_id: str
     state: Any = None
-    in_turn: bool = False
+    in_turn: bool = True
+    begun: int = 0
     calls: Calls = field(default_factory=dict)
 
 
@@ -69,23 +73,35 @@ class SubagentExecutor(Executor):
 
     async def _work(self, request: TaskRequest) -> AsyncGenerator[Event, None]:
         folder = task_dir(self._state_dir, request.inbound_id, request.task_id)
-        kept = await asyncio.to_thread(_read, folder) if request.resumed else _Kept(new_id())
-        if kept is None or (kept.in_turn and kept.state is None):
+        resumes = self._pool.resumes(request.preset)
+        kept = await asyncio.to_thread(_read, folder) if request.resumed else None
+        if request.resumed and kept is None and not resumes:
             raise TaskFailed(_LOST)
+        kept = kept or _Kept(new_id())
+        if request.resumed and kept.in_turn:
+            prompt = await prompt_again(request, self._state_dir, begun=kept.begun)
+        else:
+            kept.begun = len(request.history) - 1 if request.resumed else 0
+            prompt = prompt_of(request)
         now = now_ms()
         record = ContextRecord(
             request.inbound_id, request.context_id, kept.session_id, request.preset.id, now, now, state=kept.state
         )
-        async with (
-            self._pool.fresh(request, record, folder / "work") as live,
-            aclosing(_with_steps(live, request, _Keeper(folder, live, kept))) as events,
-        ):
-            async for event in events:
-                yield event
+        async with self._pool.fresh(request, record, folder / "work") as live:
+            keeper = _Keeper(folder, live, kept)
+            if resumes:  # a turn that the daemon's end cuts off has to find its session again
+                await keeper.keep(in_turn=True)
+                request = keeper.asking(request)
+            async with aclosing(_with_steps(live, request, prompt, keeper)) as events:
+                async for event in events:
+                    yield event
+
+    def goes_on(self, preset: Preset, *, waits: bool) -> bool:  # noqa: ARG002 - as a conversation's
+        return self._pool.resumes(preset)
 
 
 class _Keeper:
-    """Keeps, whenever a task is interrupted, what a later run needs to go on with it."""
+    """Keeps, whenever a task is interrupted or could be cut off, what a later run needs to go on with it."""
 
     def __init__(self, folder: Path, live: LiveSession, kept: _Kept) -> None:
         self._folder = folder
@@ -107,13 +123,13 @@ class _Keeper:
         return replace(request, _ask=ask)
 
 
-async def _with_steps(live: LiveSession, request: TaskRequest, keeper: _Keeper) -> AsyncGenerator[Event, None]:
+async def _with_steps(
+    live: LiveSession, request: TaskRequest, prompt: Prompt, keeper: _Keeper
+) -> AsyncGenerator[Event, None]:
     interrupted = False
     ending: list[Event] = []
     try:
-        async with aclosing(
-            take_turn(live.session, keeper.asking(request), prompt_of(request), ending, keeper.calls)
-        ) as events:
+        async with aclosing(take_turn(live.session, request, prompt, ending, keeper.calls)) as events:
             async for event in events:
                 if isinstance(event, Status) and event.state in INTERRUPTED:
                     await keeper.keep(in_turn=False)
@@ -146,7 +162,8 @@ def _read(folder: Path) -> _Kept | None:
     except (FileNotFoundError, ValueError, TypeError):
         return None
     calls = kept.calls.values() if isinstance(kept.calls, dict) else [None]
-    return kept if isinstance(kept.session_id, str) and all(isinstance(call, dict) for call in calls) else None
+    sound = isinstance(kept.session_id, str) and type(kept.begun) is int and kept.begun >= 0
+    return kept if sound and all(isinstance(call, dict) for call in calls) else None
 
 
 def _write(folder: Path, kept: _Kept) -> None:

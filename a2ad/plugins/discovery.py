@@ -5,9 +5,10 @@ Nothing here imports a plugin: what is found carries the function that does.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.machinery import SourceFileLoader
@@ -60,6 +61,35 @@ def directory(path: Path) -> Iterator[Found]:
         return
     for file in files:
         yield Found(file.stem, "", str(file), partial(_import_file, file))
+
+
+def unmarked_hooks(loaded: object, names: Collection[str] | None) -> list[str]:
+    """The functions of a plugin that bear a hook's name, or (None) begin like one, and lack the mark."""
+    functions = ((name, getattr(loaded, name)) for name in dir(loaded) if name.startswith("a2ad_"))
+    return [
+        name
+        for name, function in functions
+        if inspect.isroutine(function) and not _is_marked(function) and (names is None or name in names)
+    ]
+
+
+def where_hooks_are(loaded: object) -> str:
+    """Where a plugin that has no hooks has to have them; names what holds some that are not seen there."""
+    wanted = "a plugin has functions a2ad_… that are marked with @hookimpl"
+    holders = (
+        [
+            name
+            for name, value in vars(loaded).items()
+            if any(_is_marked(getattr(value, each, None)) for each in dir(value) if each.startswith("a2ad_"))
+        ]
+        if inspect.ismodule(loaded)
+        else []
+    )
+    return f"{wanted}: in this module itself, not in {', '.join(holders)}" if holders else wanted
+
+
+def _is_marked(function: object) -> bool:
+    return hasattr(function, "a2ad_impl")  # pluggy's
 
 
 class _Source(SourceFileLoader):

@@ -184,8 +184,10 @@ class PluginHost(Hooks):
             caller.name: [impl for impl in caller.get_hookimpls() if impl.plugin_name == plugin.key]
             for caller in self._manager.get_hookcallers(loaded) or ()
         }
+        if unmarked := discovery.unmarked_hooks(loaded, None if not implemented else HOOKS):
+            raise RegistrationError(f"not marked with @hookimpl: {', '.join(unmarked)}")
         if not implemented:
-            self._log.warning("plugin implements no hook: is @hookimpl missing?", plugin=plugin.info.name)
+            raise RegistrationError(f"implements no hook; {discovery.where_hooks_are(loaded)}")
         for hook, impls in implemented.items():
             if hook not in HOOKS and not all(impl.optionalhook for impl in impls):
                 similar = get_close_matches(hook, HOOKS, 1)

@@ -25,7 +25,7 @@ class Action(Schema):
     def _one(self, data: dict[str, Any], **_: Any) -> None:
         if self.one_of and sum(name in data for name in self.one_of) != 1:
             first, *others = self.one_of
-            raise ValidationError(f"and {' and '.join(others)}: exactly one of them is needed", first)
+            raise ValidationError(f"must be given, or {' or '.join(others)} instead; not both", first)
 
     class Meta:
         unknown = EXCLUDE

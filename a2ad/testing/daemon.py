@@ -49,7 +49,7 @@ class DaemonProcess:
         self.command = [sys.executable, "-m", "a2ad", "serve", "--listen", f"127.0.0.1:{port}"]
         self.command += ["--state-dir", str(self.state_dir), "--config", str(file)]
         if plugin is not None:
-            self.command += ["--plugins-dir", str(_plugins_dir(folder, plugin))]
+            self.command += ["--plugins-dir", str(plugins_dir(folder, plugin))]
         self.command += options
         self.log_path = folder / "daemon.log"
         self._environment = {"PYTHONUNBUFFERED": "1", **_clean_environment(), **(env or {})}
@@ -116,8 +116,9 @@ class DaemonProcess:
         return f"{self.url}/a2a/{inbound_id}"
 
     def read(self, path: str) -> Any:
-        """GET below `/a2a/api`."""
-        status, answer = self.request("GET", f"{self.control}/a2a/api{path}")
+        """GET below `/a2a/api`: `""` is the snapshot, `"metrics"` or `"/metrics"` what its name says."""
+        below = f"/{path}" if path and path[0] not in "/?" else path
+        status, answer = self.request("GET", f"{self.control}/a2a/api{below}")
         assert status == 200, (status, answer)
         return answer
 
@@ -129,11 +130,14 @@ class DaemonProcess:
         return self.request("POST", self.endpoint(inbound_id), envelope, headers=headers)[1]
 
     def send(self, inbound_id: str, text: str, **more: Any) -> Any:
-        """SendMessage; returns the task. `configuration` goes beside the message, everything else into it."""
+        """SendMessage; returns the task, or the message of an executor that answers with a `Reply`. `configuration`
+        goes beside the message, everything else into it.
+        """
         params: dict[str, Any] = {"message": message(text, **more)}
         if "configuration" in more:
             params["configuration"] = params["message"].pop("configuration")
-        return self.result(inbound_id, "SendMessage", params)["task"]
+        result = self.result(inbound_id, "SendMessage", params)
+        return result["task"] if "task" in result else result["message"]
 
     def result(self, inbound_id: str, method: str, params: Any) -> Any:
         """As `rpc`; returns the result, and fails where there is none."""
@@ -232,12 +236,13 @@ def message(text: str, **more: Any) -> dict[str, Any]:
 
 
 def text_of(task: Mapping[str, Any], artifact_id: str = "result") -> str:
-    """The text of one artifact of a task, empty where it has none."""
-    artifacts = [each for each in task.get("artifacts", ()) if each["artifactId"] == artifact_id]
+    """The text of one artifact of a task, empty where it has none; or that of a message."""
+    artifacts = [task] if "parts" in task else [a for a in task.get("artifacts", ()) if a["artifactId"] == artifact_id]
     return "".join(part.get("text", "") for artifact in artifacts for part in artifact["parts"])
 
 
-def _plugins_dir(folder: Path, plugin: str | Mapping[str, str]) -> Path:
+def plugins_dir(folder: Path, plugin: str | Mapping[str, str]) -> Path:
+    """A directory with the text of one plugin file, or of several by name."""
     plugins = folder / "plugins"
     plugins.mkdir(exist_ok=True)
     for name, text in ({"plugin": plugin} if isinstance(plugin, str) else plugin).items():

@@ -162,5 +162,8 @@ def _answer(fields: Fields, options: Sequence[Mapping[str, Any]]) -> str:
         raise ActionFailed(f"{field} names none of the options", {field: ["names none of the options"]},
                            {"options": list(options)})  # fmt: skip
     if field == "option":
-        raise ActionFailed("option: the question has no options: answer with a text", {field: ["there are none"]})
+        raise ActionFailed(
+            "option must be a text: the question has no options",
+            {field: ["must be a text: the question has no options"]},
+        )
     return given

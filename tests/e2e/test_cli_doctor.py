@@ -91,3 +91,27 @@ def test_wrong_options_and_broken_plugins_are_all_told_at_once(tmp_path: Path) -
     assert "it cannot say" in found["preset b (odd)"]
     assert "base_url" in found["preset a (openai)"]
     assert "unknown agent 'none'" in found["configuration"]
+    assert "base_url" not in found["configuration"], "it is told once"
+
+
+def test_echo_has_no_options_but_executors_of_a_plugin_may_find_theirs_in_its_preset(tmp_path: Path) -> None:
+    preset = '[[presets]]\nid = "mine"\noptions = { colour = 1 }\n'
+    for more in ("", '[[presets.skills]]\nid = "chat"\nexecutor = "subagent"\n'):
+        status, found = doctor(tmp_path, preset + more)
+        assert status == 1
+        assert found["preset mine (echo)"] == 'options: colour: unknown option; the agent "echo" has none'
+        assert found["configuration"] == ""
+
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "own.py").write_text(
+        "from a2ad import Executor, hookimpl\n"
+        "class Own(Executor):\n"
+        "    async def execute(self, request):\n"
+        "        yield\n"
+        "@hookimpl\n"
+        "def a2ad_register_executors(register):\n"
+        "    register('own', Own())\n"
+    )
+    skill = '[[presets.skills]]\nid = "chat"\nexecutor = "own"\n'
+    assert doctor(tmp_path, preset + skill, "--plugins-dir", str(plugins))[0] == 0

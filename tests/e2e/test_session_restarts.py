@@ -37,6 +37,9 @@ class Session(AgentSession):
         elif word == "late":
             yield NeedsInput("Quick?", deadline=0.2)
             yield TextDelta(await self.answered.get())
+        elif word == "within":
+            yield NeedsInput("Quick?", OPTIONS, deadline=float(more[0]))
+            yield TextDelta(await self.answered.get())
         elif word == "withdraw":
             withdrawn = asyncio.Event()
             asyncio.get_running_loop().call_later(0.2, withdrawn.set)
@@ -169,7 +172,7 @@ def test_an_answer_that_was_taken_before_is_asked_for_again(launch: Launch) -> N
     asked = daemon.send(inbound, "A", taskId=task["id"])
     daemon = _again(launch, daemon, "kill")
     # what waits now is the second question; the turn begins with the first one
-    first = daemon.send(inbound, "B", taskId=task["id"])
+    first = daemon.send(inbound, "A", taskId=task["id"])
     assert first["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert first["status"]["message"]["parts"][0] == task["status"]["message"]["parts"][0]
     assert first["status"]["message"]["parts"][0] != asked["status"]["message"]["parts"][0]
@@ -183,6 +186,30 @@ def test_a_deadline_ends_a_question_as_the_agent_has_it(launch: Launch) -> None:
     patient = daemon.create_inbound(preset="resumes")
     task = daemon.send(patient, "late", configuration={"returnImmediately": True})
     assert _text(_ended(daemon, patient, task)) == "nobody late"
+
+
+@ends
+def test_a_deadline_that_passes_after_a_restart_or_before_it_ends_a_question_too(launch: Launch, end: str) -> None:
+    daemon, inbound = _start(launch, "resumes")
+    task = daemon.send(inbound, "within 1")
+    daemon = _again(launch, daemon, end)
+    done = _ended(daemon, inbound, task)
+    assert (done["status"]["state"], _text(done)) == ("TASK_STATE_COMPLETED", "nobody within 1")
+    assert [message["role"] for message in done["history"]] == ["ROLE_USER", "ROLE_AGENT"]
+
+
+def test_a_question_with_a_deadline_can_be_answered_after_a_restart_until_then(launch: Launch) -> None:
+    daemon, inbound = _start(launch, "resumes")
+    task = daemon.send(inbound, "within 600")
+    daemon = _again(launch, daemon, "kill")
+    assert _get(daemon, inbound, task)["status"] == task["status"], "and its deadline is the same moment"
+    assert _text(daemon.send(inbound, "A", taskId=task["id"])) == "awithin 600"
+
+
+def test_a_deadline_ends_a_question_that_its_run_was_let_go_of(launch: Launch) -> None:
+    daemon, inbound = _start(launch, "resumes", "[limits]\nask_seconds = 0.2\n")
+    task = daemon.begin(inbound, "within 2")
+    assert _text(_ended(daemon, inbound, task)) == "nobody within 2"
 
 
 def test_a_question_that_is_withdrawn_is_asked_no_longer(launch: Launch) -> None:

@@ -49,6 +49,9 @@ class Session(AgentSession):
             elif word == "ask":
                 yield NeedsInput(rest, options=[{"id": "blue", "name": "The blue one", "kind": "allow_once"}])
                 yield TextDelta(await self.answered.get())
+            elif word == "hurry":
+                yield NeedsInput(rest, deadline=1)
+                yield TextDelta(await self.answered.get())
             elif word == "auth":
                 yield NeedsAuth(rest)
                 yield TextDelta(await self.answered.get())
@@ -71,6 +74,9 @@ class Session(AgentSession):
     async def answer(self, parts):
         self.answered.put_nowait(parts[0]["text"])
 
+    async def unanswered(self):
+        self.answered.put_nowait("nobody")
+
     def state(self):
         return {"turns": self.turns} if self.resumes else None
 
@@ -82,7 +88,7 @@ class Session(AgentSession):
 
 class Scripted(Agent):
     def __init__(self, preset):
-        self.resumes = preset.options.get("resumes", False)
+        self.can_resume = self.resumes = preset.options.get("resumes", False)
 
     async def open(self, context):
         return Session(context, self.resumes)
@@ -217,6 +223,9 @@ def test_how_the_turn_ends_is_how_the_task_ends_and_the_steps_are_listed(daemon:
     short = daemon.send(inbound, script("say cut", "end max_tokens"))
     assert short["metadata"] == {"usage": {"inputTokens": 3, "outputTokens": 1}, "stopReason": "max_tokens"}
     assert (state_of(short), text_of(short), steps_of(short)) == ("COMPLETED", "cut", [])
+    worn = daemon.send(inbound, script("say cut", "call one", "end max_turn_requests"))
+    assert (state_of(worn), text_of(worn), len(steps_of(worn))) == ("FAILED", "cut", 1)
+    assert worn["metadata"] == {"usage": {"inputTokens": 3, "outputTokens": 1}, "stopReason": "max_turn_requests"}
     for why in ("failed", "bug"):
         failed = daemon.send(inbound, script("say half", "call one", f"raise {why}"))
         assert (state_of(failed), text_of(failed), len(steps_of(failed))) == ("FAILED", "half", 1)
@@ -264,22 +273,106 @@ def test_past_their_number_a_task_is_rejected(launch: Launch) -> None:
     assert state_of(daemon.send(inbound, "turn")) == "COMPLETED"
 
 
-def test_a_question_survives_a_restart_where_the_agent_can_resume_and_fails_clearly_where_not(launch: Launch) -> None:
+ends = pytest.mark.parametrize("end", ["terminate", "kill"])
+
+
+def again(daemon: DaemonProcess, end: str) -> None:
+    getattr(daemon, end)()
+    daemon.start()
+
+
+@ends
+def test_a_task_that_waited_is_answered_after_a_restart_where_the_agent_can_resume(launch: Launch, end: str) -> None:
     daemon = launch(plugin=PLUGIN)
+    inbound = daemon.create_inbound(preset="resumes")
+    text = script("file kept", "call one", "got one", "ask Which?", "say >", "turn")
+    task = daemon.send(inbound, text)
+    (opened,) = [event for event in told(daemon)[:1] if event[0] == "open"]
+    again(daemon, end)
+    assert daemon.task(inbound, task["id"])["status"] == task["status"]
+    assert [event[0] for event in told(daemon)].count("open") == 1, "nothing is opened before there is an answer"
+
+    done = daemon.answer(inbound, task, " the BLUE one.")
+    assert (state_of(done), text_of(done)) == ("COMPLETED", "keptblue>turn 2")
+    assert [step["id"] for step in steps_of(done)] == ["one"]
+    assert ["open", opened[1], {"turns": 1}] in told(daemon)
+
+
+@ends
+def test_a_task_that_waited_fails_where_the_agent_cannot_resume(launch: Launch, end: str) -> None:
+    daemon = launch(plugin=PLUGIN)
+    inbound = daemon.create_inbound(preset="delegate")
+    tasks = [daemon.send(inbound, text) for text in ("ask Which?", "auth A key?", "pause what?")]
+    again(daemon, end)
+    for task in tasks:
+        failed = daemon.task(inbound, task["id"])
+        assert state_of(failed) == "FAILED"
+        assert failed["status"]["message"]["parts"] == [
+            {"text": "The daemon stopped while the task waited for an answer"}
+        ]
+        refused = daemon.rpc(inbound, "SendMessage", {"message": message("blue", taskId=task["id"])})
+        assert refused["error"]["code"] == -32004
+    assert daemon.act("task.answer", status=409, id=tasks[0]["id"], option="blue")["errors"]["id"]
+
+
+@ends
+def test_a_task_that_ran_is_taken_again_where_the_agent_can_resume_and_else_fails(launch: Launch, end: str) -> None:
+    daemon = launch(plugin=PLUGIN, config="[limits]\nshutdown_seconds = 0.2\n")
     tasks = {}
     for preset in ("resumes", "delegate"):
         inbound = daemon.create_inbound(preset=preset)
-        tasks[inbound] = daemon.send(inbound, script("file kept", "call one", "got one", "ask Which?"))
-        assert state_of(tasks[inbound]) == "INPUT_REQUIRED"
-    (opened,) = [event for event in told(daemon)[:1] if event[0] == "open"]
-    daemon.restart()
+        tasks[inbound] = daemon.begin(inbound, script("file one", "wait seen", "turn"))
+    until(lambda: len(daemon.read("")["sessions"]) == 2)
+    again(daemon, end)
+    (daemon.folder / "seen").touch()
+    resumed, lost = tasks.items()
+    until(lambda: state_of(daemon.task(resumed[0], resumed[1]["id"])) == "COMPLETED")
+    assert text_of(daemon.task(resumed[0], resumed[1]["id"])) == "oneturn 1"
+    failed = daemon.task(lost[0], lost[1]["id"])
+    assert failed["status"]["message"]["parts"] == [{"text": "The daemon stopped while the task ran"}]
 
-    resumed, lost = (daemon.answer(inbound, task, script("say >", "turn")) for inbound, task in tasks.items())
-    assert (state_of(resumed), text_of(resumed)) == ("COMPLETED", ">turn 2")
-    assert [step["id"] for step in steps_of(resumed)] == ["one"]
-    assert ["open", opened[1], {"turns": 1}] in told(daemon)
-    assert state_of(lost) == "FAILED"
-    assert "send a new task" in lost["status"]["message"]["parts"][0]["text"]
+
+def test_another_question_than_the_one_that_was_answered_is_asked(launch: Launch) -> None:
+    daemon = launch(plugin=PLUGIN)
+    inbound = daemon.create_inbound(preset="resumes")
+    task = daemon.send(inbound, script("ask First?", "ask Second?"))
+    task = daemon.answer(inbound, task, "blue")
+    again(daemon, "kill")
+    task = daemon.answer(inbound, task, "blue")
+    assert state_of(task) == "INPUT_REQUIRED"
+    assert task["status"]["message"]["parts"][0] == {"text": "First?"}
+
+
+def test_what_answered_a_turn_that_had_ended_is_the_prompt_that_is_taken_again(launch: Launch) -> None:
+    daemon = launch(plugin=PLUGIN)
+    inbound = daemon.create_inbound(preset="resumes")
+    task = daemon.send(inbound, script("say a", "pause what?"))
+    again(daemon, "kill")
+    task = daemon.answer(inbound, task, script("say b", "ask Which?", "turn"))
+    again(daemon, "kill")
+    done = daemon.answer(inbound, task, "blue")
+    assert (state_of(done), text_of(done)) == ("COMPLETED", "bblueturn 3")
+
+
+def test_a_deadline_that_passes_after_a_restart_ends_a_question(launch: Launch) -> None:
+    daemon = launch(plugin=PLUGIN)
+    inbound = daemon.create_inbound(preset="resumes")
+    task = daemon.send(inbound, script("hurry Which?", "turn"))
+    again(daemon, "kill")
+    until(lambda: state_of(daemon.task(inbound, task["id"])) == "COMPLETED")
+    assert text_of(daemon.task(inbound, task["id"])) == "nobodyturn 2"
+
+
+def test_a_question_that_nobody_answers_for_too_long_is_let_go_of_as_a_conversation_s(launch: Launch) -> None:
+    daemon = launch(plugin=PLUGIN, config="[limits]\nask_seconds = 0.2\n")
+    delegate, resumes = (daemon.create_inbound(preset=preset) for preset in ("delegate", "resumes"))
+    lost, waits = daemon.begin(delegate, "ask Which?"), daemon.begin(resumes, script("ask Which?", "turn"))
+    until(lambda: state_of(daemon.task(delegate, lost["id"])) == "FAILED")
+    failed = daemon.task(delegate, lost["id"])
+    assert failed["status"]["message"]["parts"] == [{"text": "Nobody answered in time"}]
+    until(lambda: not daemon.read("")["sessions"])
+    assert state_of(daemon.task(resumes, waits["id"])) == "INPUT_REQUIRED"
+    assert text_of(daemon.answer(resumes, waits, "blue")) == "blueturn 2"
 
 
 def test_its_directory_goes_with_the_task_and_with_the_inbound(launch: Launch) -> None:

@@ -1,5 +1,7 @@
 """What the agent asks for, and who answers it."""
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from tests.lab import until
@@ -27,9 +29,11 @@ def test_a_permission_makes_the_task_wait_and_says_what_is_asked(running):
             {"id": f"id-{kind}", "name": kind.replace("_", " ").capitalize(), "kind": kind}
             for kind in ("allow_always", "allow_once", "reject_once", "reject_always")
         ],
-        "deadline": 3600.0,
+        "deadline": data["data"]["deadline"],
         "tool": {"name": "rm", "arguments": {"of": "rm"}},
     }
+    waits = datetime.fromisoformat(data["data"]["deadline"]) - datetime.fromisoformat(task["status"]["timestamp"])
+    assert timedelta(seconds=3570) < waits <= timedelta(seconds=3600)
 
 
 def test_no_title_or_name_can_be_taken_for_another_line_of_the_question(running):

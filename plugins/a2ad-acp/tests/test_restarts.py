@@ -157,6 +157,14 @@ def test_a_question_that_nobody_answers_for_too_long_fails_where_it_cannot_be_ta
     assert acp.text(acp.send("allow once", taskId=task["id"])) == "rm: id-allow_once "
 
 
+def test_with_again_a_deadline_that_passes_after_a_restart_rejects_once(acp):
+    options = {"after_restart": "again", "permission_seconds": 1}
+    acp.start("resume", **options)
+    task = acp.send("ask rm; say done")
+    restart(acp, "kill", "resume", **options)
+    assert acp.text(acp.reach(task, "COMPLETED")) == "rm: id-reject_once done "
+
+
 @pytest.mark.parametrize("resume", [{"turns": 3}, {"session": 1, "cwd": "/"}, ["session", "cwd"], "session", None])
 def test_what_another_kind_of_agent_kept_is_no_session(resume):
     options = read_options(Preset("p", "P", "", "acp", {"command": ["agent"]}, ()))
