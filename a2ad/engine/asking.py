@@ -61,7 +61,7 @@ class Asking:
         if deadline is not None and not deadline > 0:
             raise ValueError("a deadline is a number of seconds above 0")
         if not all(map(_is_option, options or ())):
-            raise ValueError("options must be dicts with the texts id, name and kind")
+            raise ValueError("options must be dicts with the texts id and name, and perhaps kind")
         moment, until = None, None
         if deadline is not None:
             moment, until = now_ms() + round(deadline * 1000), asyncio.get_running_loop().time() + deadline
@@ -194,4 +194,4 @@ class Asking:
 
 
 def _is_option(option: object) -> bool:
-    return isinstance(option, Mapping) and all(isinstance(option.get(name), str) for name in ("id", "name", "kind"))
+    return isinstance(option, Mapping) and all(isinstance(option.get(name), str) for name in ("id", "name"))
