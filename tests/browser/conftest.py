@@ -51,6 +51,15 @@ def inbound(agents: DaemonProcess) -> str:
 
 
 @pytest.fixture
+def connection(agents: DaemonProcess, inbound: str) -> Iterator[str]:
+    """The id of a connection of the shared daemon, `weather`, to an agent of its own."""
+    made = str(agents.act("outbound.create", name="weather", agentCardUrl=agents.endpoint(inbound))["id"])
+    yield made
+    if made in {each["id"] for each in agents.read("")["outbounds"]}:
+        agents.act("outbound.remove", id=made)
+
+
+@pytest.fixture
 def open_panel(browser: Browser, screenshots: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Panel]]:
     """`open_panel(daemon, view=View(…), route="tasks")`: a panel in a fresh page. One at a time: a second call takes
     the page from the first. When the test ends, its console must hold no error, its policy must have refused nothing,
