@@ -50,6 +50,12 @@ def inbound(agents: DaemonProcess) -> str:
     return agents.create_inbound(name="Weather", description="Weather by city", preset="pages")
 
 
+@pytest.fixture(scope="module")
+def much(agents: DaemonProcess) -> str:
+    """The id of a published agent that says much, of the preset `much`."""
+    return agents.create_inbound(name="Much", preset="much")
+
+
 @pytest.fixture
 def open_panel(browser: Browser, screenshots: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Panel]]:
     """`open_panel(daemon, view=View(…), route="tasks")`: a panel in a fresh page. One at a time: a second call takes
