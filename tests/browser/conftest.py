@@ -50,6 +50,12 @@ def inbound(agents: DaemonProcess) -> str:
     return agents.create_inbound(name="Weather", description="Weather by city", preset="pages")
 
 
+@pytest.fixture(scope="module")
+def much(agents: DaemonProcess) -> str:
+    """The id of a published agent that says much, of the preset `much`."""
+    return agents.create_inbound(name="Much", preset="much")
+
+
 @pytest.fixture
 def connection(agents: DaemonProcess, inbound: str) -> Iterator[str]:
     """The id of a connection of the shared daemon, `weather`, to an agent of its own."""

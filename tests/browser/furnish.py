@@ -12,6 +12,7 @@ from tests.daemon import DaemonProcess, running
 PLUGINS = {
     "interop_agents": Path(__file__).parents[1] / "interop/agents_plugin.py",
     "pages_agents": Path(__file__).with_name("agents_plugin.py"),
+    "talk_agents": Path(__file__).with_name("talk_plugin.py"),
 }
 CONFIG = """
 [limits]
@@ -48,11 +49,9 @@ def keep_its_port(daemon: DaemonProcess) -> None:
 
 
 @contextmanager
-def with_agents(folder: Path, **more: Path) -> Iterator[DaemonProcess]:
-    """A daemon with the presets of `agents_plugin.py`, and of more plugin files; afterwards it has to end in order,
-    with nothing in its log.
-    """
-    plugins: Mapping[str, str] = {name: file.read_text() for name, file in {**PLUGINS, **more}.items()}
+def with_agents(folder: Path) -> Iterator[DaemonProcess]:
+    """A daemon with the presets of `agents_plugin.py`; afterwards it has to end in order, with nothing in its log."""
+    plugins: Mapping[str, str] = {name: file.read_text() for name, file in PLUGINS.items()}
     with running(folder, plugin=plugins, config=CONFIG) as daemon:
         yield daemon
         assert "Traceback" not in daemon.log(), daemon.log()

@@ -1,29 +1,20 @@
-"""The inbound page's chat: what is said streams, is shown for what it is, is answered and canceled; and the wire."""
+"""The inbound page's chat: what is said streams, is shown for what it is, is answered and canceled."""
 
 import base64
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from selenium.webdriver import ActionChains, Keys
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select
 
-from tests.browser.agents_plugin import PIXEL
+from tests.browser.agents_plugin import png
 from tests.browser.axe import axe_clean
-from tests.browser.chromium import View
+from tests.browser.chat import say, state_of, turn
 from tests.browser.furnish import keep_its_port, with_agents
 from tests.browser.panel import Panel
-from tests.browser.talk_plugin import FRAMES
-from tests.browser.test_hostile import MOST_SHOWN, assert_harmless
 from tests.browser.views import in_both_languages_at_both_widths, in_every_view
 from tests.daemon import DaemonProcess
 
-TALK = Path(__file__).with_name("talk_plugin.py")
-#: of the page as a whole: what 10,000 frames may not add to
-MOST_ELEMENTS = 1500
 GONE = r"ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE"
 #: counts how often what is read out changes
 COUNT = """
@@ -34,48 +25,8 @@ new MutationObserver(() => window.readings.push(document.querySelector('[data-re
 
 
 @pytest.fixture(scope="module")
-def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
-    with with_agents(tmp_path_factory.mktemp("talk"), talk=TALK) as daemon:
-        yield daemon
-
-
-@pytest.fixture(scope="module")
 def careful(agents: DaemonProcess) -> str:
     return agents.create_inbound(name="Careful", preset="tools")
-
-
-@pytest.fixture(scope="module")
-def much(agents: DaemonProcess) -> str:
-    return agents.create_inbound(name="Much", preset="much")
-
-
-def say(panel: Panel, text: str, skill: str | None = None) -> None:
-    """Type it, and send it with Enter."""
-    if skill is not None:
-        Select(panel.find('select[name="skill"]')).select_by_visible_text(skill)
-    panel.fill('.composer [name="text"]', text)
-    panel.press(Keys.ENTER)
-
-
-def turn(panel: Panel, number: int = 1, phase: str = "rest") -> WebElement:
-    """A turn, once it is in this phase."""
-    return panel.find(f'.turn:nth-child({number})[data-phase="{phase}"]')
-
-
-def state_of(panel: Panel, one: WebElement) -> str | None:
-    return panel.find(".came-head [data-state]", within=one).get_attribute("data-state")
-
-
-def wire(panel: Panel) -> list[str]:
-    """What is in each message of the page of the wire that is shown."""
-    return [str(each.get_attribute("data-kind")) for each in panel.all(".wire-entry")]
-
-
-def raw(panel: Panel, entry: WebElement) -> Any:
-    """A message as it is shown."""
-    if not panel.all("pre", within=entry):
-        panel.click("summary", within=entry)
-    return json.loads(panel.text(panel.find("pre", within=entry)))
 
 
 # streams
@@ -114,19 +65,6 @@ def test_what_is_said_is_read_out_once_and_not_by_the_word(panel: Panel, much: s
     assert len(reading) < 500
 
 
-def test_ten_thousand_frames_do_not_hold_the_page_up(panel: Panel, much: str) -> None:
-    panel.show(f"inbound/{much}").button(panel.t("inbound.wire.show"))
-    say(panel, "go", "many")
-    panel.find(".said", f"word{FRAMES - 1}")
-    turn(panel)
-    assert panel.script("return document.querySelectorAll('*').length") < MOST_ELEMENTS
-    assert len(wire(panel)) < 50
-    panel.find(".wire-count", f"{FRAMES:,}"[:2])
-    panel.button(panel.t("pager.back"))
-    newest = panel.script("return document.querySelector('.wire-entry').dataset.frame")
-    assert 0 < int(newest) < FRAMES
-
-
 def test_of_many_statuses_and_artifacts_the_newest_are_shown_first(panel: Panel, much: str) -> None:
     panel.show(f"inbound/{much}")
     say(panel, "go", "chatty")
@@ -153,8 +91,8 @@ def test_each_kind_of_artifact_is_shown_as_what_it_is(panel: Panel, inbound: str
     panel.find('[data-artifact="data"] .tree', '"Oslo"', within=one)
     image = panel.find('[data-artifact="image"] .picture', within=one)
     shown = panel.script("return arguments[0].querySelector('img')", image)
-    assert shown.get_attribute("src") == f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
-    panel.until(lambda: panel.script("return arguments[0].naturalWidth", shown) == 1, "the picture")
+    assert shown.get_attribute("src") == f"data:image/png;base64,{base64.b64encode(png(120, 80)).decode()}"
+    panel.until(lambda: panel.script("return arguments[0].naturalWidth", shown) == 120, "the picture")
     file = panel.find('[data-artifact="file"] .file', "report.csv", within=one)
     assert "text/csv" in panel.text(file)
     saves = {"behavior": "allow", "downloadPath": str(tmp_path)}
@@ -339,80 +277,3 @@ def test_a_daemon_that_goes_away_is_said_and_what_has_become_of_the_task_is_show
         panel.find(".asked", "Which city?", within=turn(panel, 3))  # a run that was begun anew asks anew
         panel.open("overview")
         panel.faults()
-
-
-# the wire
-
-
-def test_the_wire_shows_what_a_client_would_have_sent_and_every_frame(
-    panel: Panel, agents: DaemonProcess, inbound: str
-) -> None:
-    panel.show(f"inbound/{inbound}")
-    say(panel, "go", "rich")
-    task_id = turn(panel).get_attribute("data-task")
-    panel.button(panel.t("inbound.wire.show"))
-    kinds = wire(panel)
-    assert kinds[0] == "SendStreamingMessage"
-    assert kinds[1:] == [
-        next(iter(frame)) for frame in agents.send_streaming(inbound, "go", metadata={"skill": "rich"})
-    ]
-    sent, *_, last = panel.all(".wire-entry")
-    request = raw(panel, sent)
-    assert request["params"]["message"]["parts"] == [{"text": "go"}]
-    assert request["params"]["message"]["metadata"] == {"skill": "rich"}
-    assert raw(panel, last)["result"]["task"]["id"] == task_id
-    panel.click("button.copy", within=last)
-    panel.find("button.copy.copied", within=last)
-    copied = panel.copied()
-    assert "\n" not in copied
-    assert json.loads(copied) == raw(panel, last)
-    # what the page showed is what came: sent again, it does the same
-    answer = agents.rpc(inbound, "SendMessage", {"message": {**request["params"]["message"], "messageId": "again"}})
-    assert answer["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
-
-
-@in_both_languages_at_both_widths
-def test_the_wire_stands_beside_the_chat_and_is_remembered(panel: Panel, inbound: str) -> None:
-    panel.show(f"inbound/{inbound}").button(panel.t("inbound.wire.show"))
-    panel.find(".wire", panel.t("inbound.wire.none"))
-    say(panel, "hello", "chat")
-    turn(panel)
-    panel.find(".wire-entry")
-    axe_clean(panel)
-    panel.screenshot(f"inbound-wire-{panel.view}")
-    panel.open(f"inbound/{inbound}").find(".wire")
-    panel.button(panel.t("inbound.wire.show"))
-    panel.gone(".wire")
-
-
-# others' words
-
-
-@pytest.mark.parametrize("phone", [False, True], ids=["desktop", "phone"])
-def test_hostile_answers_are_shown_and_not_obeyed(
-    open_panel: Callable[..., Panel], agents: DaemonProcess, phone: bool
-) -> None:
-    made = agents.create_inbound(name="Ill", preset="pages")
-    panel = open_panel(agents, view=View(phone=phone), route=f"inbound/{made}")
-    panel.button(panel.t("inbound.wire.show"))
-    for number, skill in enumerate(("hostile", "sorry", "hostage"), 1):
-        say(panel, f"\u202e<img src=x onerror=window.hacked=30> {skill}", skill)
-        panel.find(f".turn:nth-child({number})[data-phase=rest]", "<script>window.hacked = 1</script>")
-        assert_harmless(panel)
-    assert panel.all("img") == []
-    panel.screenshot(f"inbound-chat-hostile-{panel.view}")
-    panel.click(".asked .options button")
-    turn(panel, 4)
-    for entry in panel.all(".wire-entry")[:4]:
-        panel.click("summary", within=entry)
-    assert_harmless(panel)
-
-
-def test_an_answer_of_ten_megabytes_does_not_hold_the_page_up(panel: Panel, inbound: str) -> None:
-    panel.show(f"inbound/{inbound}").button(panel.t("inbound.wire.show"))
-    say(panel, "go", "large")
-    turn(panel)
-    panel.find('[data-artifact="word"]', "xxxx")
-    assert panel.script("return document.body.textContent.length") < MOST_SHOWN
-    say(panel, "still there", "chat")
-    panel.find(".said", "still there", within=turn(panel, 2))
