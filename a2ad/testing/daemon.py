@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -62,20 +62,14 @@ class DaemonProcess:
                 self.command, stdout=subprocess.PIPE, stderr=log, env=self._environment, cwd=self.folder
             )
         self._lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        # its own queue: the one before may not have been read to its end
+        threading.Thread(target=_read, args=(self.process.stdout, self._lines), daemon=True).start()
         try:
             self.url = self._announced("a2ad listening on ")
         except BaseException:
             self.kill()
             raise
         self.control = self.url
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                self._lines.put(line.decode().rstrip("\n"))
-        self._lines.put("")
 
     def _announced(self, start: str) -> str:
         while True:
@@ -239,6 +233,13 @@ def text_of(task: Mapping[str, Any], artifact_id: str = "result") -> str:
     """The text of one artifact of a task, empty where it has none; or that of a message."""
     artifacts = [task] if "parts" in task else [a for a in task.get("artifacts", ()) if a["artifactId"] == artifact_id]
     return "".join(part.get("text", "") for artifact in artifacts for part in artifact["parts"])
+
+
+def _read(output: IO[bytes], lines: queue.Queue[str]) -> None:
+    with output:
+        for line in output:
+            lines.put(line.decode().rstrip("\n"))
+    lines.put("")
 
 
 def plugins_dir(folder: Path, plugin: str | Mapping[str, str]) -> Path:
