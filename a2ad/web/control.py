@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeAlias, cast
@@ -25,6 +24,7 @@ from a2ad.schemas.control import read_action, read_query
 from a2ad.schemas.text import loads
 from a2ad.web.actions import Actions
 from a2ad.web.calls import Performed, stream, until_disconnect, wants_stream
+from a2ad.web.changes import Changes
 from a2ad.web.follow import Follow
 from a2ad.web.guard import BodyError, control_refusal, media_type, peer_address, read_body, route_path
 from a2ad.web.metrics import FORMS, Metrics, wanted_form
@@ -33,8 +33,6 @@ from a2ad.web.send_test import Streamed
 from a2ad.web.snapshot import Snapshots
 
 BASE = CONTROL_PATH
-#: how often the stream of changes looks for one, in seconds
-CHANGE_SECONDS = 1.0
 #: actions that leave the inbounds and outbounds as they are
 NO_CHANGES = frozenset({"inbound.sendTest", "inbound.close", "outbound.call", "outbound.discover"})
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -75,7 +73,7 @@ class ControlApi:
         self._audit = audit
         self._base_url = base_url
         self._card_at = card_at
-        self._stopping = asyncio.Event()
+        self._changes = Changes(snapshots.snapshot)
         self._description: bytes | None = None
         self._reads: dict[str, Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]] = {
             "": self._read_snapshot,
@@ -92,7 +90,7 @@ class ControlApi:
 
     def stop(self) -> None:
         """End the streams of changes."""
-        self._stopping.set()
+        self._changes.stop()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Every request below `/a2a/api`, or of a listener of its own. Nothing gets past the guard, not to a 404."""
@@ -158,20 +156,17 @@ class ControlApi:
         """A `snapshot` event at once and after every change; its id names the content, for `Last-Event-ID`."""
         known = request.headers.get("Last-Event-ID")
         query = read_query(request.query)
-        async with sse_response(
-            cast("web.Request", request), ping_interval=self._config.a2a.keepalive_seconds, sep="\n"
-        ) as response:
-            while response.is_connected() and not self._stopping.is_set():
-                body = orjson.dumps(await self._snapshots.snapshot(query, self._base_url(request)))
-                digest = hashlib.blake2b(body, digest_size=9).hexdigest()
-                if digest != known:
-                    await response.send(body.decode(), id=digest, event="snapshot")
-                    known = digest
-                try:
-                    async with asyncio.timeout(CHANGE_SECONDS):
-                        await self._stopping.wait()
-                except TimeoutError:
-                    continue
+        with self._changes.watch(query, self._base_url(request)) as view:
+            await view.look()
+            async with sse_response(
+                cast("web.Request", request), ping_interval=self._config.a2a.keepalive_seconds, sep="\n"
+            ) as response:
+                while response.is_connected() and not self._changes.stopped:
+                    if view.tag != known:
+                        known = view.tag
+                        await response.send(view.body, id=known, event="snapshot")
+                    else:
+                        await view.wait()
         return response
 
     async def _act(self, request: web.BaseRequest) -> web.StreamResponse:

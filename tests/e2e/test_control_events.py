@@ -114,3 +114,15 @@ def test_readers_do_not_keep_the_daemon_from_stopping(daemon: DaemonProcess, wat
     for events in open_ones:
         with pytest.raises(EOFError):
             events.next()
+
+
+def test_there_is_room_for_many_who_watch_and_not_for_any_number(daemon: DaemonProcess, watch: Watch) -> None:
+    watching = [watch() for _ in range(200)]
+    daemon.create_inbound(name="for all")
+    for events in watching:
+        while not (event := events.next()).data["inbounds"]:
+            pass
+        assert [row["name"] for row in event.data["inbounds"]] == ["for all"]
+
+    status, answer = daemon.request("GET", f"{daemon.control}/a2a/api/events")
+    assert (status, answer["ok"]) == (503, False)
