@@ -1,4 +1,4 @@
-"""When artifacts were written: what the SQLite store knows of it, an earlier version's file, a store without the read."""
+"""When artifacts were written: the SQLite store, files of earlier versions, and stores that have no such read."""
 
 import sqlite3
 from pathlib import Path
