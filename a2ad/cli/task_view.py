@@ -23,11 +23,10 @@ def task_lines(task: Row) -> Iterator[str]:
         yield from _question(task["question"], str(task.get("id")))
     if task.get("timeline"):
         yield from _heading("timeline")
-        steps = [{**step, "state": word(str(step.get("state")))} for step in task["timeline"]]
-        yield from table(("frame", "at", "state", "message"), steps)
+        started = task.get("startedAt")
+        yield from table(("frame", "at", "state", "message"), [_step(step, started) for step in task["timeline"]])
     for artifact in task.get("artifacts") or ():
-        name = artifact.get("name")
-        yield from _heading(f"artifact {artifact.get('artifactId')}" + (f" ({name})" if name else ""))
+        yield from _heading(_artifact(artifact))
         yield from _parts(artifact.get("parts") or ())
     for message in task.get("history") or ():
         yield from _heading("from the client" if message.get("role") == "ROLE_USER" else "from the agent")
@@ -50,6 +49,22 @@ def _details(task: Row) -> dict[str, Any]:
         "took": _took(started, ended) if started and ended else None,
         "updated": None if ended else task.get("updatedAt"),
     }
+
+
+def _step(step: Row, started: str | None) -> Row:
+    """An entry of the timeline, as a row of the table."""
+    if step.get("kind") == "created":
+        return {**step, "message": "created, and started at once" if step.get("at") == started else "created"}
+    if step.get("kind") == "artifact":
+        pieces = step.get("pieces", 1)
+        more = f", in {pieces} pieces until {step.get('until')}" if pieces > 1 else ""
+        return {**step, "message": _artifact(step) + more}
+    return {**step, "state": word(str(step.get("state")))}
+
+
+def _artifact(artifact: Row) -> str:
+    name = artifact.get("name")
+    return f"artifact {artifact.get('artifactId')}" + (f" ({name})" if name else "")
 
 
 def _question(question: Row, task_id: str) -> Iterator[str]:

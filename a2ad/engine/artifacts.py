@@ -205,15 +205,15 @@ class Artifacts:
         end = _ENDS[append, None if last_chunk is None else bool(last_chunk)]
         return one_line(b"".join((held.begin, more, b',"parts":', join_parts(parts), end)))
 
-    def take_pending(self) -> list[Segment]:
-        """What has gathered, as segments to be written: one for each artifact."""
+    def take_pending(self, at: int | None = None) -> list[Segment]:
+        """What has gathered, as segments to be written at this moment: one for each artifact."""
         segments, self._unwritten = self._unwritten, []
         for held in self._pending:
             unwritten, held.unwritten = held.unwritten, None
             assert unwritten is not None
             head = dumps(held.head) if unwritten.head_changed else None
             parts = held.parts.encode(unwritten.since)
-            segments.append(Segment(self._seq, held.place, held.id, unwritten.replaces, head, parts))
+            segments.append(Segment(self._seq, held.place, held.id, unwritten.replaces, head, parts, at))
             self._seq += 1
         self._pending = []
         self.pending_bytes = 0

@@ -16,7 +16,7 @@ import structlog
 
 from a2ad.engine.artifacts import Artifacts
 from a2ad.errors import StoreRefused
-from a2ad.model import TaskState
+from a2ad.model import TaskState, now_ms
 from a2ad.store import Change, MessageRow, Segment, StatusEvent, Store, TaskRow
 
 log = structlog.get_logger()
@@ -101,8 +101,9 @@ class Ledger:
         """
         if self.saving is not None:
             await self.saved()
+        now = now_ms()  # no later than the step, so that what is written with a task's end is not told of after it
         step = build()
-        held = _Gathered(self._artifacts.take_pending(), self.messages, self.events)
+        held = _Gathered(self._artifacts.take_pending(now), self.messages, self.events)
         self.messages, self.events = [], []
         change = Change(
             row=step.row,

@@ -1,22 +1,26 @@
-"""What became of a task, and when, as far as its status frames tell that are kept."""
+"""What became of a task, and when, as far as what is kept of it tells."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import merge
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from a2ad.engine.encode import TaskView
 from a2ad.model import TaskState, timestamp
-from a2ad.store import StatusEvent
+from a2ad.store import StatusEvent, artifact_times_of
 
 if TYPE_CHECKING:
     from a2ad.engine.core import Engine
 
 #: the number of a task's first status frame, where nothing came before it but the task itself
 FIRST_STATUS = 2
+#: of a task's artifacts, so many are in its timeline, the newest
+MOST_ARTIFACTS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +30,29 @@ class Step:
     frame: int
     status: dict[str, Any]
 
+    @property
+    def at(self) -> str:
+        return str(self.status["timestamp"])
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An artifact as it was written: the first time, the last time, and in how many pieces."""
+
+    artifact_id: str
+    at: str
+    until: str
+    pieces: int
+
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A task with its newest status frames, oldest first; times as on the wire, None where they are not known."""
+    """A task with its newest status frames and artifacts, oldest first; times as on the wire, None where they are not
+    known. An artifact is there once it is written, and when that was is known.
+    """
 
     view: TaskView
-    steps: Sequence[Step]
+    steps: Sequence[Step | Delivery]
     started_at: str | None
     ended_at: str | None
 
@@ -47,12 +67,34 @@ async def read_timeline(engine: Engine, task_id: str) -> Timeline:
         events = [StatusEvent(frame.number, frame.result) for frame in live.audience.status_frames]
     row = view.row
     kept = [Step(event.frame, orjson.loads(event.body)["statusUpdate"]["status"]) for event in events]
-    steps = kept
+    statuses = kept
     if row.state.terminal:
         # the frame before the last, which is the whole task; it is not kept, its status is in the row
-        steps = [*kept, Step(row.frame_limit - 1, orjson.loads(row.status))]
+        statuses = [*kept, Step(row.frame_limit - 1, orjson.loads(row.status))]
     ended_at = timestamp(row.updated_at) if row.state.terminal else None
-    return Timeline(view, steps, _started_at(view, steps, forgotten=len(kept) >= engine.replay_frames), ended_at)
+    started_at = _started_at(view, statuses, forgotten=len(kept) >= engine.replay_frames)
+    # read last: a task that is seen to have ended has no artifact that is missing here
+    return Timeline(view, list(_in_order(statuses, await _deliveries(engine, task_id))), started_at, ended_at)
+
+
+async def _deliveries(engine: Engine, task_id: str) -> list[Delivery]:
+    known = [
+        Delivery(times.artifact_id, timestamp(times.first), timestamp(times.last), times.pieces)
+        for times in await artifact_times_of(engine.store, task_id)
+        if times.first is not None and times.last is not None
+    ]
+    return sorted(known, key=attrgetter("at"))[-MOST_ARTIFACTS:]
+
+
+def _in_order(statuses: Iterable[Step], deliveries: Iterable[Delivery]) -> Iterable[Step | Delivery]:
+    """The statuses in the order of their frames. Within a millisecond, a task delivers while it works."""
+
+    def moment(entry: Step | Delivery) -> tuple[str, int]:
+        if isinstance(entry, Delivery):
+            return entry.at, 1
+        return entry.at, 0 if entry.status["state"] == TaskState.WORKING else 2
+
+    return merge(statuses, deliveries, key=moment)
 
 
 def _started_at(view: TaskView, steps: Sequence[Step], *, forgotten: bool) -> str | None:

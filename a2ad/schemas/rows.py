@@ -87,10 +87,20 @@ class TaskRow(shapes.Row):
 
 
 class TimelineStep(shapes.Row):
-    frame = fields.Integer(required=True, validate=validate.Range(min=1))
-    at = shapes.time()
-    state = shapes.state()
+    """`frame`, `state` and `message` are of a status; `artifactId`, `name`, `until` and `pieces` of an artifact."""
+
+    kind = shapes.one_of("created", "status", "artifact")
+    at = shapes.time(metadata={"description": "Of an artifact, when it was written first."})
+    frame = fields.Integer(validate=validate.Range(min=1))
+    state = fields.String(validate=validate.OneOf([each.value for each in TaskState]))
     message = fields.String()
+    artifact_id = fields.String(data_key="artifactId")
+    name = fields.String()
+    until = shapes.time(required=False, metadata={"description": "When the artifact was written last."})
+    pieces = fields.Integer(
+        validate=validate.Range(min=1),
+        metadata={"description": "In how many pieces it was written, each of what had gathered meanwhile."},
+    )
 
 
 class Question(shapes.Row):
@@ -103,7 +113,10 @@ class Question(shapes.Row):
 class TaskDetail(TaskRow):
     started_at = shapes.time(data_key="startedAt", allow_none=True)
     ended_at = shapes.time(data_key="endedAt", allow_none=True)
-    timeline = shapes.list_of(TimelineStep, metadata={"description": "The newest status frames, oldest first."})
+    timeline = shapes.list_of(
+        TimelineStep,
+        metadata={"description": "Its creation, its newest status frames and artifacts, oldest first."},
+    )
     status = shapes.one(TaskStatus)
     artifacts = shapes.list_of(Artifact)
     history = shapes.list_of(Message)

@@ -112,7 +112,8 @@ class MessageRow(NamedTuple):
 class Segment(NamedTuple):
     """A piece of an artifact: applied in order of `seq`, they give the artifacts, which stand in order of `place`.
 
-    `head` is the artifact's JSON without id and parts, None where nothing of it changed; `parts` a JSON array.
+    `head` is the artifact's JSON without id and parts, None where nothing of it changed; `parts` a JSON array. `at` is
+    when it was handed over to be written, None where that is not known.
     """
 
     seq: int
@@ -121,6 +122,18 @@ class Segment(NamedTuple):
     replace: bool
     head: bytes | None
     parts: bytes
+    at: int | None = None
+
+
+class ArtifactTimes(NamedTuple):
+    """When what is stored of an artifact was written, from its first piece to its last, and in how many. None where
+    that is not known.
+    """
+
+    artifact_id: str
+    first: int | None
+    last: int | None
+    pieces: int
 
 
 class StatusEvent(NamedTuple):
@@ -251,6 +264,13 @@ class Store(Protocol):
         """The task's newest status frames with numbers above `after`, oldest first, of one that has ended too."""
         ...
 
+    async def artifact_times(self, task_id: str) -> Sequence[ArtifactTimes]:
+        """Of each of the task's artifacts, in the order of their first pieces. A store need not have this read: this
+        one, from what `task` gives, is then used for it (`artifact_times_of`). One of its own spares it the parts.
+        """
+        stored = await self.task(task_id)
+        return _times_of(stored.segments) if stored is not None else ()
+
     async def counts(self) -> dict[tuple[str, TaskState], int]:
         """How many tasks there are, by inbound and state."""
         ...
@@ -291,3 +311,20 @@ class Store(Protocol):
     async def context(self, inbound_id: str, context_id: str) -> ContextRecord | None: ...
 
     async def save_context(self, record: ContextRecord) -> None: ...
+
+
+async def artifact_times_of(store: Store, task_id: str) -> Sequence[ArtifactTimes]:
+    """What `Store.artifact_times` gives, of a store too that has no such read."""
+    own = getattr(store, "artifact_times", None)
+    return await (own(task_id) if own is not None else Store.artifact_times(store, task_id))
+
+
+def _times_of(segments: Sequence[Segment]) -> list[ArtifactTimes]:
+    pieces: dict[str, list[int | None]] = {}
+    for segment in segments:
+        pieces.setdefault(segment.artifact_id, []).append(segment.at)
+    found = []
+    for artifact_id, times in pieces.items():
+        known = [at for at in times if at is not None]
+        found.append(ArtifactTimes(artifact_id, min(known, default=None), max(known, default=None), len(times)))
+    return found

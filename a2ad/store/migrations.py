@@ -135,6 +135,7 @@ STEPS = (
     DROP INDEX tasks_unfinished;
     CREATE INDEX tasks_hidden_unfinished ON tasks (created_at) WHERE hidden = 1 AND state IN (1, 2);
     """,
+    "ALTER TABLE artifacts ADD COLUMN at INTEGER;",
 )
 
 TABLES = frozenset(name for step in STEPS for name in re.findall(r"CREATE TABLE (\w+)", step))

@@ -14,6 +14,7 @@ import structlog
 from a2ad.errors import StoreUnavailable
 from a2ad.model import NUMBERS, STATE_NUMBERS, TaskState
 from a2ad.store import (
+    ArtifactTimes,
     ContextRecord,
     InboundRecord,
     OutboundRecord,
@@ -137,11 +138,11 @@ class Reader:
                 last[task_id] = seq
         if artifacts and rows:
             sql = (
-                "SELECT task_id, seq, place, artifact_id, replace, head, parts FROM artifacts"
+                "SELECT task_id, seq, place, artifact_id, replace, head, parts, at FROM artifacts"
                 f" WHERE task_id IN ({marks}) ORDER BY task_id, seq"
             )
-            for task_id, seq, place, artifact_id, replace, head, parts in await self._all(sql, ids):
-                segments[task_id].append(Segment(seq, place, artifact_id, bool(replace), head, parts))
+            for task_id, seq, place, artifact_id, replace, head, parts, at in await self._all(sql, ids):
+                segments[task_id].append(Segment(seq, place, artifact_id, bool(replace), head, parts, at))
         return [StoredTask(row, messages[row.id], segments[row.id], last.get(row.id, -1)) for row in rows]
 
     async def unfinished(self) -> list[TaskRow]:
@@ -164,6 +165,13 @@ class Reader:
     async def status_events(self, task_id: str, after: int) -> list[StatusEvent]:
         sql = "SELECT frame, body FROM status_events WHERE task_id = ? AND frame > ? ORDER BY frame"
         return [StatusEvent(*row) for row in await self._all(sql, (task_id, after))]
+
+    async def artifact_times(self, task_id: str) -> list[ArtifactTimes]:
+        sql = (
+            "SELECT artifact_id, min(at), max(at), count(*) FROM artifacts WHERE task_id = ?"
+            " GROUP BY artifact_id ORDER BY min(seq)"
+        )
+        return [ArtifactTimes(*row) for row in await self._all(sql, (task_id,))]
 
     async def unused_attachments(self, digests: Sequence[str]) -> list[str]:
         marks = ", ".join("?" * len(digests))

@@ -18,6 +18,7 @@ import structlog
 from a2ad.errors import StartupError
 from a2ad.model import TaskState
 from a2ad.store import (
+    ArtifactTimes,
     Change,
     ContextRecord,
     Expired,
@@ -88,6 +89,9 @@ class SqliteStore:
 
     async def status_events(self, task_id: str, after: int) -> Sequence[StatusEvent]:
         return await self._reader.status_events(task_id, after)
+
+    async def artifact_times(self, task_id: str) -> Sequence[ArtifactTimes]:
+        return await self._reader.artifact_times(task_id)
 
     async def counts(self) -> dict[tuple[str, TaskState], int]:
         return await self._reader.counts()

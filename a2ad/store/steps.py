@@ -22,7 +22,7 @@ _KEY_MESSAGE = "INSERT OR IGNORE INTO messages VALUES (?, ?, ?, ?, ?, ?)"
 _TASK_OF_KEY = "SELECT task_id FROM messages WHERE inbound_id = ? AND caller = ? AND message_id = ?"
 _MESSAGE = "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?)"
 _FORGET_ARTIFACT = "DELETE FROM artifacts WHERE task_id = ? AND artifact_id = ?"
-_SEGMENT = "INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?)"
+_SEGMENT = "INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _ATTACHMENT = "INSERT OR IGNORE INTO attachments VALUES (?, ?)"
 _EVENT = "INSERT INTO status_events VALUES (?, ?, ?)"
 _FORGET_OLD_EVENTS = """
@@ -70,10 +70,10 @@ def write_step(connection: sqlite3.Connection, tally: Tally, change: Change, rep
     for message in change.messages:
         values = (row.id, message.seq, row.inbound_id, message.caller, message.message_id, message.body)
         execute(_MESSAGE, values)
-    for seq, place, artifact_id, replace, head, parts in change.segments:
+    for seq, place, artifact_id, replace, head, parts, at in change.segments:
         if replace and seq > 0:
             execute(_FORGET_ARTIFACT, (row.id, artifact_id))
-        execute(_SEGMENT, (row.id, seq, place, artifact_id, +replace, head, parts))
+        execute(_SEGMENT, (row.id, seq, place, artifact_id, +replace, head, parts, at))
     for digest in change.attachments:
         execute(_ATTACHMENT, (digest, row.id))
     _write_events(connection, change, replay_frames)

@@ -12,7 +12,7 @@ from a2ad.config import Config
 from a2ad.engine import Engine, TaskView
 from a2ad.engine.artifacts import stored_view
 from a2ad.engine.questions import question_of
-from a2ad.engine.timeline import Step, read_timeline
+from a2ad.engine.timeline import Delivery, Step, read_timeline
 from a2ad.executor import prompt_text
 from a2ad.executors.pool import LiveSession, SessionPool
 from a2ad.inbound import Inbound, InboundRegistry
@@ -134,13 +134,16 @@ class Snapshots:
         """One task with its timeline, artifacts, history and metadata. Raises `TaskNotFound`."""
         timeline = await read_timeline(self._engine, task_id)
         view = timeline.view
+        artifacts = [orjson.loads(artifact) for artifact in view.artifacts]
+        names = {artifact["artifactId"]: artifact["name"] for artifact in artifacts if "name" in artifact}
+        created = {"kind": "created", "at": timestamp(view.row.created_at)}
         return {
             **task_row(view),
             "startedAt": timeline.started_at,
             "endedAt": timeline.ended_at,
-            "timeline": [_step(step) for step in timeline.steps],
+            "timeline": [created, *(_step(step, names) for step in timeline.steps)],
             "status": orjson.loads(view.row.status),
-            "artifacts": [orjson.loads(artifact) for artifact in view.artifacts],
+            "artifacts": artifacts,
             "history": [orjson.loads(message) for message in view.history],
             "metadata": orjson.loads(view.row.metadata) if view.row.metadata is not None else {},
             **({"question": question_of(view.row)} if view.row.state.interrupted else {}),
@@ -199,9 +202,14 @@ def task_row(view: TaskView) -> dict[str, Any]:
     return row
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: Step | Delivery, names: Mapping[str, str]) -> dict[str, Any]:
+    """An entry of a task's timeline; `names` are its artifacts', where they have one."""
+    if isinstance(step, Delivery):
+        known = {"name": shortened(names[step.artifact_id], NAME)} if step.artifact_id in names else {}
+        times = {"at": step.at, "until": step.until}
+        return {"kind": "artifact", "artifactId": step.artifact_id, **known, **times, "pieces": step.pieces}
     status = step.status
-    row: dict[str, Any] = {"frame": step.frame, "at": status["timestamp"], "state": status["state"]}
+    row: dict[str, Any] = {"kind": "status", "frame": step.frame, "at": step.at, "state": status["state"]}
     if "message" in status:
         row["message"] = shortened(prompt_text(status["message"]["parts"]), MESSAGE)
     return row

@@ -93,6 +93,9 @@ def test_a_task_is_shown_with_its_artifacts_and_messages(daemon: DaemonProcess, 
     assert sections[-1] == "from the client\nhello\n"
     timeline = next(section for section in sections if section.startswith("timeline\n")).splitlines()
     assert timeline[1].split() == ["frame", "at", "state", "message"]
+    assert timeline[2].split()[0] == "-"
+    assert timeline[2].endswith(" created, and started at once")
+    assert [line.split("  ")[-1] for line in timeline[3:5]] == ["artifact one", "artifact two"]
     assert timeline[-1].split()[2] == "completed"
     missing = command(daemon, "tasks", "show", "nothing", "--json", status=1)
     assert (missing.json["ok"], missing.err) == (False, "a2ad: There is no such task\n")

@@ -13,7 +13,7 @@ NOTING = """
 import asyncio
 from pathlib import Path
 
-from a2ad import Deny, Executor, Status, TaskState, hookimpl
+from a2ad import Artifact, Executor, Status, TaskState, hookimpl
 
 
 class Noting(Executor):
@@ -26,14 +26,28 @@ class Noting(Executor):
         yield Status(TaskState.COMPLETED, "x" * 10_000)
 
 
+class Delivering(Executor):
+    async def execute(self, request):
+        chunks, artifacts, gate = request.text.split(" ")
+        for number in range(int(chunks)):
+            name = "The result" if number == 0 else None
+            yield Artifact([{"text": "."}], artifact_id="result", name=name, append=number > 0)
+        while not Path(gate).exists():
+            await asyncio.sleep(0.01)
+        for number in range(int(artifacts)):
+            yield Artifact([{"text": "."}], artifact_id=f"more-{number}")
+
+
 @hookimpl
 def a2ad_register_executors(register, config):
     register("noting", Noting())
+    register("delivering", Delivering())
 
 
 @hookimpl
 def a2ad_register_presets(register, config):
     register("noting", {"skills": [{"id": "chat", "executor": "noting"}]})
+    register("delivering", {"skills": [{"id": "chat", "executor": "delivering"}]})
 """
 DENYING = """
 from a2ad import Deny, hookimpl
@@ -56,8 +70,21 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     assert "Traceback" not in daemon.log()
 
 
+def statuses(task: Any) -> list[Any]:
+    return [step for step in task["timeline"] if step["kind"] == "status"]
+
+
+def deliveries(task: Any) -> list[Any]:
+    return [step for step in task["timeline"] if step["kind"] == "artifact"]
+
+
 def states(task: Any) -> list[str]:
-    return [step["state"].removeprefix("TASK_STATE_") for step in task["timeline"]]
+    return [step["state"].removeprefix("TASK_STATE_") for step in statuses(task)]
+
+
+def course(task: Any) -> list[str]:
+    """Its timeline in words."""
+    return [step.get("state", "").removeprefix("TASK_STATE_") or step["kind"] for step in task["timeline"]]
 
 
 def task_of(daemon: DaemonProcess, task_id: str) -> Any:
@@ -65,8 +92,9 @@ def task_of(daemon: DaemonProcess, task_id: str) -> Any:
 
 
 def in_order(task: Any) -> None:
-    frames, times = ([step[key] for step in task["timeline"]] for key in ("frame", "at"))
+    frames, times = [step["frame"] for step in statuses(task)], [step["at"] for step in task["timeline"]]
     assert (frames, times) == (sorted(set(frames)), sorted(times))
+    assert task["timeline"][0] == {"kind": "created", "at": task["createdAt"]}
 
 
 def test_it_has_what_happened_oldest_first_and_the_texts(shared: DaemonProcess) -> None:
@@ -79,10 +107,14 @@ def test_it_has_what_happened_oldest_first_and_the_texts(shared: DaemonProcess) 
     ended = task_of(shared, task_id)
 
     assert states(waiting) == ["INPUT_REQUIRED"]
-    assert waiting["timeline"][0]["message"] == "which one?"
+    assert statuses(waiting)[0]["message"] == "which one?"
+    assert course(waiting) == ["created", "artifact", "INPUT_REQUIRED"]
     assert (waiting["startedAt"], waiting["endedAt"]) == (waiting["createdAt"], None)
     assert states(ended) == ["INPUT_REQUIRED", "WORKING", "COMPLETED"]
-    assert ended["timeline"][0] == waiting["timeline"][0]
+    assert statuses(ended)[0] == statuses(waiting)[0]
+    (delivered,) = deliveries(ended)
+    assert (delivered["artifactId"], delivered["pieces"]) == ("result", 2)
+    assert (delivered["at"], delivered["until"] > delivered["at"]) == (deliveries(waiting)[0]["at"], True)
     assert ended["timeline"][-1]["at"] == ended["endedAt"] == ended["updatedAt"]
     assert ended["startedAt"] == ended["createdAt"]
     in_order(ended)
@@ -98,7 +130,7 @@ def test_its_frames_are_those_of_the_stream(shared: DaemonProcess) -> None:
     ]
     (row,) = shared.read(f"?taskServerId={inbound}")["tasks"]
 
-    timeline = task_of(shared, row["id"])["timeline"]
+    timeline = statuses(task_of(shared, row["id"]))
 
     assert [(step["frame"], step["state"], step["at"]) for step in timeline] == [
         (number, status["state"], status["timestamp"]) for number, status in frames
@@ -120,6 +152,7 @@ def test_it_is_the_same_after_a_restart(tmp_path: Path) -> None:
         daemon.kill()
 
     assert [states(task) for task in after] == [["INPUT_REQUIRED"], ["WORKING"] * 3 + ["COMPLETED"]]
+    assert [len(deliveries(task)) for task in after] == [1, 0]
     assert after == before
 
 
@@ -134,9 +167,9 @@ def test_one_that_waits_in_the_queue_has_not_started_and_starts_when_its_turn_co
     await_state(shared, second, "COMPLETED")
     ended = task_of(shared, second)
 
-    assert (queued["timeline"], queued["startedAt"], queued["endedAt"]) == ([], None, None)
-    assert states(ended) == ["WORKING", "COMPLETED"]
-    assert ended["startedAt"] == ended["timeline"][0]["at"] > ended["createdAt"]
+    assert (course(queued), queued["startedAt"], queued["endedAt"]) == (["created"], None, None)
+    assert course(ended) == ["created", "WORKING", "artifact", "COMPLETED"]
+    assert ended["startedAt"] == ended["timeline"][1]["at"] > ended["createdAt"]
 
 
 def test_one_that_is_canceled_in_the_queue_never_started(shared: DaemonProcess, tmp_path: Path) -> None:
@@ -160,7 +193,7 @@ def test_one_that_a_policy_refuses_never_started(tmp_path: Path) -> None:
     finally:
         daemon.kill()
 
-    assert [(step["state"], step["message"]) for step in task["timeline"]] == [("TASK_STATE_REJECTED", "not today")]
+    assert [(step["state"], step["message"]) for step in statuses(task)] == [("TASK_STATE_REJECTED", "not today")]
     assert task["startedAt"] is None
 
 
@@ -169,7 +202,7 @@ def test_of_many_frames_it_has_the_newest(tmp_path: Path) -> None:
     try:
         inbound = daemon.create_inbound(preset="noting")
         task_id = start_task(daemon, inbound, f"20 {tmp_path / 'gate'}")
-        until(lambda: [step["message"] for step in task_of(daemon, task_id)["timeline"]][-1:] == ["note 19"], "noted")
+        until(lambda: [step["message"] for step in statuses(task_of(daemon, task_id))][-1:] == ["note 19"], "noted")
         running = task_of(daemon, task_id)
         (tmp_path / "gate").touch()
         await_state(daemon, task_id, "COMPLETED")
@@ -179,7 +212,40 @@ def test_of_many_frames_it_has_the_newest(tmp_path: Path) -> None:
     finally:
         daemon.kill()
 
-    assert [step["message"] for step in running["timeline"]] == [f"note {number}" for number in range(15, 20)]
-    assert [step["state"] for step in ended["timeline"]][-1] == "TASK_STATE_COMPLETED"
-    assert [step["message"] for step in ended["timeline"][:-1]] == [f"note {number}" for number in range(15, 20)]
+    assert [step["message"] for step in statuses(running)] == [f"note {number}" for number in range(15, 20)]
+    assert [step["state"] for step in statuses(ended)][-1] == "TASK_STATE_COMPLETED"
+    assert [step["message"] for step in statuses(ended)[:-1]] == [f"note {number}" for number in range(15, 20)]
     assert (running["startedAt"], ended["startedAt"]) == (None, None)
+
+
+def test_ten_thousand_chunks_are_one_entry_while_it_runs_and_when_it_has_ended(
+    shared: DaemonProcess, tmp_path: Path
+) -> None:
+    inbound = shared.create_inbound(preset="delivering")
+    task_id = start_task(shared, inbound, f"10000 0 {tmp_path / 'gate'}")
+    until(lambda: "." * 10_000 in str(task_of(shared, task_id)["artifacts"]), "it is delivered")
+    written = until(lambda: (task := task_of(shared, task_id)) and deliveries(task) and task, "it is written")
+    (tmp_path / "gate").touch()
+    await_state(shared, task_id, "COMPLETED")
+    ended = task_of(shared, task_id)
+
+    assert written["state"] == "TASK_STATE_WORKING"
+    assert course(written) == ["created", "artifact"]
+    assert course(ended) == ["created", "artifact", "COMPLETED"]
+    (delivered,) = deliveries(ended)
+    assert (delivered["artifactId"], delivered["name"]) == ("result", "The result")
+    assert 1 <= delivered["pieces"] <= 10_000
+    assert delivered["at"] == deliveries(written)[0]["at"] <= delivered["until"]
+    in_order(ended)
+
+
+def test_of_many_artifacts_it_has_the_newest(shared: DaemonProcess, tmp_path: Path) -> None:
+    (tmp_path / "gate").touch()
+    task = shared.send(shared.create_inbound(preset="delivering"), f"1 1000 {tmp_path / 'gate'}")
+
+    timeline = task_of(shared, task["id"])
+
+    assert len(task["artifacts"]) == 1001
+    assert [step["artifactId"] for step in deliveries(timeline)] == [f"more-{number}" for number in range(800, 1000)]
+    assert "name" not in deliveries(timeline)[0]
+    in_order(timeline)

@@ -14,8 +14,7 @@ export const hasEnded = ({ state }) => TERMINAL.has(state);
  * A task as it is, and as it goes on.
  * @param {string} id
  * @returns {{task: object | null, missing: boolean, error: Error | null, look: () => void}} `task` is as `GET /task` has
- * it, null until it is there; its `timeline` has an entry `{frame, at, artifact, pieces}` for artifacts that came while
- * it was followed. `missing` where there is no such task, or no more. `look` reads it again
+ * it, null until it is there; its `timeline` goes on with what comes while it is followed. `missing` where there is no such task, or no more. `look` reads it again
  */
 export function useTask(id) {
   const [state, setState] = useState({ task: null, missing: false, error: null });
@@ -73,8 +72,8 @@ class Follower {
     while (!signal.aborted && !this.#state.missing) {
       try {
         const task = await this.#read(signal);
-        const artifacts = (this.#state.task?.timeline ?? []).filter((step) => step.artifact);
-        this.#set({ task: { ...task, timeline: merged(task.timeline, artifacts) }, error: null });
+        const known = this.#state.task?.timeline ?? [];
+        this.#set({ task: { ...task, timeline: merged(known, task.timeline) }, error: null });
         if (hasEnded(task)) return;
         await this.#follow(signal);
         if (hasEnded(this.#state.task)) continue;
@@ -123,26 +122,34 @@ class Follower {
 }
 
 /** The newest status that is known of: frames up to it are told already. */
-const lastFrame = (task) => task.timeline.reduce((last, step) => (step.artifact ? last : Math.max(last, step.frame)), 1);
+const lastFrame = (task) => task.timeline.reduce((last, step) => Math.max(last, step.frame ?? 1), 1);
 
 function withStep(timeline, frame, { statusUpdate, artifactUpdate }) {
   if (statusUpdate) return [...timeline, stepOf(frame, statusUpdate.status)];
   if (!artifactUpdate) return timeline;
-  const { artifactId } = artifactUpdate.artifact;
-  const last = timeline.at(-1);
-  if (last?.artifact === artifactId) return timeline.with(-1, { ...last, pieces: last.pieces + 1 });
-  return [...timeline, { frame, at: new Date().toISOString(), artifact: artifactId, pieces: 1 }];
+  const { artifactId, name } = artifactUpdate.artifact;
+  const until = new Date().toISOString();
+  const known = timeline.findIndex((step) => step.artifactId === artifactId);
+  if (known >= 0) return timeline.with(known, { ...timeline[known], until });
+  return [...timeline, { kind: "artifact", at: until, artifactId, ...(name ? { name } : {}), until }];
 }
 
 function stepOf(frame, { timestamp, state, message }) {
   const text = (message?.parts ?? []).map((part) => part.text).filter(Boolean).join("\n");
-  return { frame, at: timestamp, state, ...(text ? { message: text } : {}) };
+  return { kind: "status", frame, at: timestamp, state, ...(text ? { message: text } : {}) };
 }
 
-/** Both, each frame once, in their order. */
-function merged(one, other) {
-  const steps = new Map([...one, ...other].map((step) => [step.frame, step]));
-  return [...steps.values()].sort((a, b) => a.frame - b.frame);
+/** What tells one step of a timeline from another. @param {object} step @returns {string} */
+export const keyOf = ({ kind, frame, artifactId }) => `${kind} ${artifactId ?? frame ?? ""}`;
+
+/** What was read, and around it what it does not have: what is older than it reaches back, and what came meanwhile. */
+function merged(known, [created, ...read]) {
+  const there = new Set(read.map(keyOf));
+  const isThere = (step) => there.has(keyOf(step));
+  const rest = known.filter(({ kind }) => kind !== "created");
+  const first = rest.findIndex(isThere);
+  const [older, newer] = first < 0 ? [rest, []] : [rest.slice(0, first), rest.slice(first)];
+  return [created, ...older, ...read, ...newer.filter((step) => !isThere(step))];
 }
 
 function pause(milliseconds, signal) {

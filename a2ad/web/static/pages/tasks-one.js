@@ -26,7 +26,7 @@ export default function TaskPage({ id, params }) {
     <${About} task=${task} inbound=${inbound} />
     <${Results} task=${task} />
     <${Messages} history=${task.history} />
-    <${Timeline} steps=${task.timeline} />
+    <${Timeline} task=${task} />
     <${Metadata} metadata=${task.metadata} />`;
 }
 

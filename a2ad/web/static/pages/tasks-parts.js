@@ -1,7 +1,7 @@
 import { has, locale, t } from "../lib/i18n.js";
 import { exactTime, number } from "../lib/format.js";
 import { Artifact, Button, Card, Empty, Facts, LongText, Parts, State, Text, Tree, html, textOf, useState } from "../lib/ui.js";
-import { hasEnded } from "./tasks-follow.js";
+import { hasEnded, keyOf } from "./tasks-follow.js";
 
 /** Of messages and of artifacts, how many are shown at first; the last ones, the first ones. */
 const FIRST = 20;
@@ -49,19 +49,25 @@ function Message({ message }) {
     <div class="said"><${Parts} parts=${message.parts} /></div></li>`;
 }
 
-/** The states that it went through, and what it said of them. @param {{steps: object[]}} props */
-export function Timeline({ steps }) {
-  if (!steps.length) return null;
-  return html`<${Card} title=${t("tasks.timeline")} aside=${number(steps.length)}>
-    <ol class="timeline">${steps.map((step) => html`<li key=${step.frame} data-frame=${step.frame}>
+/** When it came, the states that it went through and what it said of them, what it delivered. @param {{task: object}} props */
+export function Timeline({ task: { timeline, startedAt } }) {
+  return html`<${Card} title=${t("tasks.timeline")} aside=${number(timeline.length)}>
+    <ol class="timeline">${timeline.map((step) => html`<li key=${keyOf(step)} data-kind=${step.kind} data-frame=${step.frame}>
       <time datetime=${step.at} title=${exactTime(step.at)}>${clock(step.at)}</time>
-      <div class="step">${step.artifact ? html`<p class="muted"><${Came} step=${step} /></p>`
-        : html`<${State} value=${step.state} />${step.message && html`<${LongText} value=${step.message} first=${600} />`}`}</div>
-      <span class="muted frame" title=${t("tasks.frame", { n: step.frame })}>#${step.frame}</span></li>`)}</ol>
+      <div class="step"><${Step} step=${step} startedAt=${startedAt} /></div>
+      ${step.frame && html`<span class="muted frame" title=${t("tasks.frame", { n: step.frame })}>#${step.frame}</span>`}</li>`)}</ol>
   </${Card}>`;
 }
 
-const Came = ({ step }) => html`<${Text} value=${step.artifact} class="mono" /> ${t("tasks.pieces", { n: step.pieces })}`;
+function Step({ step, startedAt }) {
+  const { kind, at, until, artifactId, name, state, message } = step;
+  if (kind === "created") return html`<p class="muted">${t(at === startedAt ? "tasks.created.started" : "tasks.created")}</p>`;
+  if (kind === "artifact") {
+    const came = clock(until) === clock(at) ? t("tasks.came") : t("tasks.came.until", { time: clock(until) });
+    return html`<p class="muted"><${Text} value=${name || artifactId} class=${name ? "" : "mono"} /> ${came}</p>`;
+  }
+  return html`<${State} value=${state} />${message && html`<${LongText} value=${message} first=${600} />`}`;
+}
 
 /** With seconds: much happens within a minute. */
 const clock = (at) => new Intl.DateTimeFormat(locale(), { timeStyle: "medium" }).format(new Date(at));
