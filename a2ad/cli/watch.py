@@ -15,6 +15,7 @@ from a2ad.cli.inputs import daemon_options
 from a2ad.cli.table import cell, cut, terminal_width
 from a2ad.cli.terminal import (
     Conversation,
+    aside,
     echo_json_line,
     exit_on_signals,
     has_colours,
@@ -132,7 +133,7 @@ def _lasting(
     """
     from a2ad.cli.client import Lost, NoDaemon, Refused
 
-    tell = conversation.note if conversation is not None else note
+    tell = conversation.note if conversation is not None else aside
     reached, away, last_id, pause = False, False, "", FIRST_PAUSE
     while True:
         try:

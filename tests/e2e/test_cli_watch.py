@@ -122,6 +122,10 @@ def test_without_a_task_it_tells_all_changes(daemon: DaemonProcess, inbound: str
         process.process.send_signal(signal.SIGINT)
         done = process.result()
     assert done.status == 130
+    assert [line for line in done.err.splitlines() if "daemon" in line] == [
+        f"a2ad: the daemon at {daemon.url} is gone; waiting for it",
+        "a2ad: the daemon is back",
+    ]
     assert ended not in done.out
     assert "elsewhere" not in done.out
 
