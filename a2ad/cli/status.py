@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command()
 @daemon_options
 def status(daemon: Daemon, *, as_json: bool) -> None:
-    """Show how the daemon is, what it does, and what needs attention.
+    """Show how the daemon is and what needs attention.
 
     The exit status is 1 where its health is not `ok`. --json has `url`, and of the control API `health`, `attention`
     and `metrics`.

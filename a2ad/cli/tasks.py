@@ -63,7 +63,9 @@ def list_(
     state: str | None, inbound: str | None, context: str | None, limit: int, offset: int, daemon: Daemon, *,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """List tasks, those first that changed last; --json has the rows of the control API.
+    """List tasks, those first that changed last.
+
+    --json has the rows of the control API.
 
     \b
     a2ad tasks list
@@ -91,7 +93,9 @@ def list_(
 @click.argument("task", shell_complete=complete_task)
 @daemon_options
 def show(task: str, daemon: Daemon, *, as_json: bool) -> None:
-    """Show a task: its timeline, artifacts and messages; --json has all that the control API says of it.
+    """Show a task: its timeline, artifacts and messages.
+
+    --json has all that the control API says of it.
 
     \b
     a2ad tasks show 0193b2c4-…

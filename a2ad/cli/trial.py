@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 def test(
     inbound: str, text: str, daemon: Daemon, *, no_wait: bool, wire: bool, as_json: bool, **options: str | None
 ) -> None:
-    """Send a text to an inbound server, and print what it answers as it comes.
+    """Send a text to an inbound server and print its answer.
 
-    Its statuses go to stderr; a TEXT of `-` is standard input; --json prints the control API's answer at the end. The
-    exit status is 0 where the task completed, 3 where it needs an answer (--task continues it), else 1. Ctrl-C leaves
-    the task to itself.
+    The answer is printed as it comes, its statuses go to stderr; a TEXT of `-` is standard input; --json prints the
+    control API's answer at the end. The exit status is 0 where the task completed, 3 where it needs an answer (--task
+    continues it), else 1. Ctrl-C leaves the task to itself.
 
     \b
     a2ad inbound test reports "hello"

@@ -41,11 +41,11 @@ PAGE = 100
 @click.option("--inbound", metavar="INBOUND", shell_complete=complete_inbound, help="Without TASK: only this one's.")
 @daemon_options
 def watch(task: str | None, inbound: str | None, daemon: Daemon, *, as_json: bool) -> None:
-    """Follow a task until it ends, or without TASK the states of all tasks until Ctrl-C.
+    """Follow a task, or the states of all tasks.
 
-    A task's text is printed as it comes, its statuses go to stderr. The exit status is 0 where it completed, else 1.
-    --json prints A2A's frames, or without TASK the control API's rows, a line each. A daemon that goes away is waited
-    for.
+    A task is followed until it ends; without TASK all are, until Ctrl-C. A task's text is printed as it comes, its
+    statuses go to stderr. The exit status is 0 where it completed, else 1. --json prints A2A's frames, or without TASK
+    the control API's rows, a line each. A daemon that goes away is waited for.
 
     \b
     a2ad tasks watch 0193b2c4-…
