@@ -60,7 +60,7 @@ def list_(daemon: Daemon, *, as_json: bool) -> None:
         echo_json(found)
         return
     cells = [{**row, "state": _state(row), "token": _token(row), "url": row.get("cardUrl")} for row in found]
-    show_lines(table(("id", "name", "state", "preset", "token", "url", "error"), cells))
+    show_lines(table(_COLUMNS, cells, weakest=("url", "token", "preset", "error")))
 
 
 @inbound.command()
@@ -267,6 +267,7 @@ def card(inbound: str, daemon: Daemon, *, as_json: bool) -> None:
         show_lines(table(("id", "name", "tags", "description"), skills))
 
 
+_COLUMNS = ("id", "name", "state", "preset", "token", "url", "error")
 _SETTINGS = {
     "id": "id",
     "name": "name",

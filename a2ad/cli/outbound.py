@@ -63,7 +63,7 @@ def list_(daemon: Daemon, *, as_json: bool) -> None:
         }
         for row in found
     ]
-    show_lines(table(("id", "name", "state", "tools", "card", "error"), cells))
+    show_lines(table(("id", "name", "state", "tools", "card", "error"), cells, weakest=("card", "tools", "error")))
 
 
 @outbound.command()

@@ -58,7 +58,7 @@ def plugins(
     if as_json:
         echo_json(found)
     else:
-        show_lines(table(COLUMNS, found))
+        show_lines(table(COLUMNS, found, weakest=("source", "version")))
 
 
 @plugins.command()

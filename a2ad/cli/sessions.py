@@ -60,7 +60,7 @@ def list_sessions(daemon: Daemon, *, as_json: bool) -> None:
         }
         for row in found
     ]
-    show_lines(table(SESSION, cells))
+    show_lines(table(SESSION, cells, weakest=("active", "turns", "agent", "task", "inbound")))
 
 
 @sessions.command()
@@ -125,7 +125,7 @@ def list_peers(daemon: Daemon, *, as_json: bool) -> None:
         }
         for row in found
     ]
-    show_lines(table(PEER, cells))
+    show_lines(table(PEER, cells, weakest=("since", "from", "inbound", "task")))
 
 
 @peers.command("close")

@@ -37,7 +37,7 @@ def status(daemon: Daemon, *, as_json: bool) -> None:
         if attention:
             click.echo()
             rows = [{**row, "state": row.get("kind"), "needs": row.get("message")} for row in attention]
-            show_lines(table(("state", "id", "needs"), rows))
+            show_lines(table(("id", "state", "needs"), rows))
     raise SystemExit(health.get("status") != "ok")
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from a2ad.cli.client import Daemon
 
 COLUMNS = ("id", "state", "inbound", "skill", "updated", "summary")
+WEAKEST = ("inbound", "skill", "updated", "summary")
 _STATES = {word(state).replace(" ", "-"): state for state in TaskState}
 
 
@@ -83,7 +84,7 @@ def list_(
     if as_json:
         echo_json(found)
     else:
-        show_lines(table(COLUMNS, [_row(row) for row in found]))
+        show_lines(table(COLUMNS, [_row(row) for row in found], weakest=WEAKEST))
     total = snapshot["taskTotal"]
     if offset + len(found) < total and found:
         note(f"{offset + 1} to {offset + len(found)} of {total}; --offset {offset + len(found)} shows what follows")

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 2.0
 #: tasks of one snapshot, those that changed last; more changes between two of them are not seen
 PAGE = 100
+#: on a narrower terminal the time gives way to the id and the state, in columns
+_WITH_TIME = 64
 
 
 @click.command()
@@ -114,10 +116,11 @@ def _follow_all(daemon: Daemon, inbound_id: str | None, *, as_json: bool) -> Non
 
 def _tell_row(row: dict[str, Any]) -> None:
     state = word(str(row.get("state")))
-    time_of_day = str(row.get("updatedAt"))[11:19]
-    head = f"{time_of_day}  {cell(row.get('id'))}  "
+    head = f"{cell(row.get('id'))}  "
     tail = f"  {cell(row.get('serverId'))}  {cell(row.get('error') or row.get('summary'))}"
     limit = terminal_width()
+    if limit is None or limit >= _WITH_TIME:
+        head = f"{str(row.get('updatedAt'))[11:19]}  {head}"
     if limit is not None:
         tail = cut(tail, max(0, limit - len(head) - len(f"{state:14}")))
     colours = has_colours(sys.stdout)

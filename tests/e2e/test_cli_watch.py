@@ -130,6 +130,17 @@ def test_without_a_task_it_tells_all_changes(daemon: DaemonProcess, inbound: str
     assert "elsewhere" not in done.out
 
 
+def test_no_line_is_wider_than_the_terminal_and_no_id_is_cut(daemon: DaemonProcess, inbound: str) -> None:
+    task = begin(daemon, inbound, "x" * 200, "ask")
+    await_state(daemon, task, "INPUT_REQUIRED")
+    for columns in (60, 80):
+        answers = [(task, "\x03")]
+        _, screen = on_terminal(daemon.url, "tasks", "watch", answers=answers, columns=columns)
+        (line,) = [line for line in screen.splitlines() if task in line]
+        assert "input required" in line
+        assert len(line) <= columns
+
+
 def test_what_is_not_there_is_no_reason_to_wait(daemon: DaemonProcess, inbound: str) -> None:
     assert run(daemon.url, "tasks", "watch", "nothing").err == "a2ad: There is no such task\n"
     away = run("http://127.0.0.1:1", "tasks", "watch", "nothing")
