@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from a2ad.cli.asking import option_lines
 from a2ad.cli.completing import complete_inbound, complete_open_task
 from a2ad.cli.inputs import daemon_options
 from a2ad.cli.table import cell, cut, terminal_width
@@ -90,6 +91,8 @@ def _tell_question(telling: Telling, conversation: Conversation, asked: str) -> 
     question = f"{word(telling.state)}: {telling.status}" if telling.status else word(telling.state)
     if question != asked:
         conversation.note(question, **style_of(word(telling.state)))
+        for each in option_lines(telling.question):
+            conversation.note(each)
         conversation.note(f'a2ad tasks answer {telling.task_id} "…" answers it')
     return question
 
