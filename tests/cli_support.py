@@ -256,7 +256,7 @@ class Ask(Executor):
         yield piece(" Sunny in " + answer["parts"][0]["text"], last=True)
 
 
-class Choose(Executor):
+class Pick(Executor):
     async def execute(self, request):
         yield piece("So far so good.")
         options = [{"id": "oslo", "name": "Oslo, in the north"}, {"id": "rome", "name": "Rome"}]
@@ -318,7 +318,7 @@ class Escapes(Executor):
 
 EXECUTORS = {"wait": Wait(), "tick": Tick(), "ask": Ask(), "login": Login(), "fail": Fail(), "reject": Reject(),
              "mixed": Mixed(), "closing": Closing(), "both": Both(), "direct": Direct(), "escapes": Escapes(),
-             "choose": Choose()}
+             "pick": Pick()}
 
 
 @hookimpl

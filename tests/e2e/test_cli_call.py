@@ -87,10 +87,10 @@ def test_a_question_is_exit_status_3_and_its_task_goes_on(
 
 
 def test_a_questions_options_are_a_list_aside(daemon: DaemonProcess) -> None:
-    asked = run(daemon.url, "call", "remote", "choose", "x")
+    asked = run(daemon.url, "call", "remote", "pick", "x")
     assert (asked.status, asked.out) == (3, "So far so good.\n"), asked
     assert "Which city?\n  oslo  Oslo, in the north\n  rome  Rome\ntask: " in asked.err
-    assert '"options"' in run(daemon.url, "call", "remote", "choose", "x", "--json").json["text"]
+    assert '"options"' in run(daemon.url, "call", "remote", "pick", "x", "--json").json["text"]
 
 
 def test_a_question_as_json_has_the_task(daemon: DaemonProcess) -> None:

@@ -202,7 +202,7 @@ def test_a_trial_that_ends_badly_or_waits_says_so_by_its_status(daemon: DaemonPr
 
 
 def test_a_trial_lists_the_options_of_a_question_aside(daemon: DaemonProcess, inbound: str) -> None:
-    asked = command(daemon, "test", "mine", "x", "--skill", "choose", status=3)
+    asked = command(daemon, "test", "mine", "x", "--skill", "pick", status=3)
     assert asked.out == "So far so good.\n"
     assert "Which city?\n  oslo  Oslo, in the north\n  rome  Rome\ntask: " in asked.err
     words = shlex.split(asked.err.splitlines()[-1].removeprefix("answer it: a2ad inbound "))

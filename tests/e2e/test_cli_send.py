@@ -92,7 +92,7 @@ def test_a_question_is_exit_status_3_and_its_task_goes_on(agent: str, skill: str
 
 def test_options_are_a_list_aside_and_the_command_that_answers_is_said(agent: str) -> None:
     env = {"MY TOKEN": TOKEN}
-    asked = send(agent, "x", "--skill", "choose", "--token-env", "MY TOKEN", "--timeout", "9", env=env)
+    asked = send(agent, "x", "--skill", "pick", "--token-env", "MY TOKEN", "--timeout", "9", env=env)
     assert (asked.status, asked.out) == (3, "So far so good.\n"), asked
     question, oslo, rome, _task, _context, how = [line for line in asked.err.splitlines() if line != "working"]
     assert (question, oslo.split(maxsplit=1), rome.split()) == (
