@@ -17,7 +17,7 @@ import structlog
 from aiohttp import web
 
 from a2ad.config import Address, Config
-from a2ad.config.values import THIS_MACHINE
+from a2ad.config.values import PANEL_PATH, THIS_MACHINE
 from a2ad.daemon import Daemon, start
 from a2ad.errors import ActionFailed, StartupError
 from a2ad.memory import keep_low
@@ -123,8 +123,11 @@ async def _ready(daemon: Daemon, sockets: list[socket.socket], announce: Callabl
     announce(f"a2ad listening on {url_of(sockets[0])}")
     for sock in sockets[1:]:
         announce(f"a2ad control on {url_of(sock)}")
+    panel = f"{reached_at(sockets[-1])}{PANEL_PATH}/"
+    log.info("daemon.ready", panel=panel)
     if demo:
         await _demo(daemon, url_of(sockets[0]), announce)
+        announce(f"Or in a browser on this machine: {panel}")
     await daemon.host.startup(daemon)
 
 

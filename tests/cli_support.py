@@ -256,6 +256,14 @@ class Ask(Executor):
         yield piece(" Sunny in " + answer["parts"][0]["text"], last=True)
 
 
+class Pick(Executor):
+    async def execute(self, request):
+        yield piece("So far so good.")
+        options = [{"id": "oslo", "name": "Oslo, in the north"}, {"id": "rome", "name": "Rome"}]
+        answer = await request.ask("Which city?", options=options)
+        yield piece(" It is " + answer["parts"][0]["text"], last=True)
+
+
 class Login(Executor):
     async def execute(self, request):
         if not request.resumed:
@@ -309,7 +317,8 @@ class Escapes(Executor):
 
 
 EXECUTORS = {"wait": Wait(), "tick": Tick(), "ask": Ask(), "login": Login(), "fail": Fail(), "reject": Reject(),
-             "mixed": Mixed(), "closing": Closing(), "both": Both(), "direct": Direct(), "escapes": Escapes()}
+             "mixed": Mixed(), "closing": Closing(), "both": Both(), "direct": Direct(), "escapes": Escapes(),
+             "pick": Pick()}
 
 
 @hookimpl

@@ -24,6 +24,13 @@ def test_every_help_has_an_example(path: str) -> None:
     assert f" a2ad {path}" in help_text.partition("\n")[2]
 
 
+@pytest.mark.parametrize("path", ["", *(path for path, command in ALL.items() if is_group(command))])
+def test_what_a_command_does_is_told_whole_in_80_columns(path: str) -> None:
+    told = run(None, *path.split(), "--help", env={"COLUMNS": "80"}).out.partition("Commands:\n")[2].splitlines()
+    assert told
+    assert [line for line in told if line.endswith("...") or len(line) > 80] == []
+
+
 @pytest.mark.parametrize("path", [path for path, command in ALL.items() if not is_group(command)])
 def test_every_command_prints_json(path: str) -> None:
     options = {option for parameter in ALL[path].params for option in parameter.opts}
@@ -35,6 +42,27 @@ def test_no_token_is_an_argument() -> None:
         for parameter in command.params:
             named = [name for name in (parameter.name or "", *parameter.opts) if "token" in name]
             assert all(name.endswith(("env", "file", "origin", "origins")) for name in named), (path, named)
+
+
+def test_an_option_for_a_variable_means_the_same_everywhere() -> None:
+    """`--token-env` is one of this command's environment, `--auth-token-env` one of the daemon's."""
+    helps: dict[str, set[str]] = {"--token-env": set(), "--auth-token-env": set()}
+    for command in ALL.values():
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and parameter.opts[0] in helps:
+                helps[parameter.opts[0]].add((parameter.help or "").partition(" that holds")[0])
+    assert helps == {
+        "--token-env": {"Take the token from a variable of this command."},
+        "--auth-token-env": {"The variable of the daemon"},
+    }
+
+
+@pytest.mark.parametrize("group", ["inbound", "outbound"])
+def test_what_changes_one_is_called_update_and_answers_to_set(group: str) -> None:
+    assert {f"{group} update", f"{group} set"} & set(ALL) == {f"{group} update"}
+    assert run(None, group, "set", "--help").out == run(None, group, "update", "--help").out.replace(
+        "update [", "set [", 1
+    )
 
 
 def test_help_lists_every_command_and_tells_the_exit_statuses() -> None:

@@ -56,14 +56,43 @@ ROWS = [
 
 
 @pytest.mark.parametrize("columns", [200, 80, 50, 40, 20, 7, 1])
-def test_a_table_fits_the_terminal_and_cuts_ids_last(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_fits_the_terminal_and_cuts_no_id_that_fits(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "terminal_width", lambda: columns)
     lines = table(("id", "state", "summary"), ROWS)
     assert len(lines) == 3
     assert all(width(line) <= columns for line in lines)
+    if columns >= 16:
+        assert [line[:16] for line in lines[1:]] == [row["id"] for row in ROWS]
     if columns >= 40:
         assert lines[1].startswith("0123456789abcdef  failed")
-    assert ("…" in lines[1]) == (columns < 200)
+    assert ("…" in lines[1]) == (columns not in {200, 20})
+
+
+TASK = "01a23265-e111-7222-8333-444455556666"
+LISTED = {"id": TASK, "name": "my-reports", "state": "input required", "url": "http://127.0.0.1:3080/a2a/reports",
+          "inbound": TASK, "error": None}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "header"),
+    [
+        (160, ["id", "name", "state", "url", "inbound", "error"]),
+        (125, ["id", "name", "state", "url", "inbound"]),
+        (110, ["id", "name", "state", "inbound"]),
+        (100, ["id", "name", "state"]),
+        (60, ["id", "name"]),
+        (40, ["id"]),
+    ],
+)
+def test_columns_leave_that_say_nothing_and_then_the_weakest_but_no_id_is_cut(
+    columns: int, header: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "terminal_width", lambda: columns)
+    lines = table(("id", "name", "state", "url", "inbound", "error"), [LISTED], weakest=("url", "inbound"))
+    assert lines[0].split() == header
+    words = {"state": "input required", "url": "http"}
+    assert all(words.get(column, str(LISTED[column] or "-")) in lines[1] for column in header)
+    assert all(width(line) <= columns for line in lines)
 
 
 def test_where_there_is_no_terminal_nothing_is_cut() -> None:

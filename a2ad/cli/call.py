@@ -42,6 +42,8 @@ def call(
     a2ad call reports summarise "the last week"
     a2ad call reports --task 0193… "yes, both"
     """  # noqa: D301 - click's own mark for lines that are to stay as they are
+    from a2ad.cli.asking import answering
+
     if len(words) > 2:
         raise click.UsageError("give at most a SKILL and one TEXT: put the text in quotes")
     fields: dict[str, Any] = {"text": text_argument(words[-1])}
@@ -49,7 +51,7 @@ def call(
     fields |= {key: value for key, value in (("contextId", context_id), ("taskId", task_id)) if value is not None}
     exit_on_signals()
     fields["id"] = daemon.find("outbounds", connection)["id"]
-    conversation = Conversation(as_json=as_json)
+    conversation = Conversation(as_json=as_json, answering=lambda task: answering(task, connection, *words[:-1]))
     try:
         status = conversation.finish(_called(daemon, fields, conversation))
         conversation.leave()

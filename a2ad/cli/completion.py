@@ -14,9 +14,10 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS), required=False)
 @click.pass_context
 def completion(ctx: click.Context, shell: str | None) -> None:
-    """Print the script that makes a shell complete a2ad's commands, options, ids and names.
+    """Print the script that makes a shell complete all of this.
 
-    Ids and names are those of the running daemon. Without SHELL it is that of $SHELL.
+    Commands, options, ids and names are completed; ids and names are those of the running daemon. Without SHELL it
+    is that of $SHELL.
 
     \b
     eval "$(a2ad completion bash)"                                  # in ~/.bashrc

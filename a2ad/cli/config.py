@@ -25,7 +25,7 @@ _WIDEST = 60  # columns; past it an origin stands where its own row ends
 def config(
     ctx: click.Context, config_file: Path | None, state_dir: Path | None, plugins_dir: tuple[Path, ...], as_json: bool
 ) -> None:
-    """Show the effective configuration and where each value came from.
+    """Show every setting and where its value came from.
 
     --json has an object by key, each with `value` and `origin`. Secrets are `***`.
 
@@ -53,7 +53,7 @@ def config(
 @json_option
 @click.pass_obj
 def check(group_file: Path | None, config_file: Path | None, *, as_json: bool) -> None:
-    """Say whether the configuration is valid, or everything that is wrong with it.
+    """Say whether the configuration is valid, or what is wrong.
 
     --json has `ok`, `problems` and `files`.
 

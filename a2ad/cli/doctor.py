@@ -26,7 +26,9 @@ OK, WRONG = "ok", "wrong"
 @common_options
 @json_option
 def doctor(config_file: Path | None, state_dir: Path | None, plugins_dir: tuple[Path, ...], *, as_json: bool) -> None:
-    """Check the configuration, the plugins and the agents of all presets, and say what is missing.
+    """Say what keeps a setting, a plugin or an agent from working.
+
+    It checks the configuration, the plugins and the agents of all presets.
 
     \b
     a2ad doctor

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from a2ad.cli.asking import question_in
 from a2ad.cli.terminal import Conversation
 from a2ad.model import TaskState
 
@@ -31,6 +32,8 @@ class Telling:
         self.state: TaskState | None = None
         #: the text of the status message
         self.status = ""
+        #: the data part of what it asks, or nothing
+        self.question: dict[str, Any] = {}
         #: it was answered with a message, and there is no task
         self.replied = False
 
@@ -58,7 +61,7 @@ class Telling:
         """What the task came to, for `Conversation.finish`: all that it said was told."""
         failed = self.state is not None and self.state.terminal and self.state is not TaskState.COMPLETED
         ids = {"taskId": self.task_id, "contextId": self.context_id}
-        return {"ok": not failed, "state": self.state, "text": "", "message": "", **ids}
+        return {"ok": not failed, "state": self.state, "text": "", "message": "", "question": self.question, **ids}
 
     def _named(self, task_id: str, context_id: str | None) -> None:
         self.task_id = task_id
@@ -66,7 +69,9 @@ class Telling:
 
     def _state(self, status: Json) -> None:
         self.state = TaskState(status["state"])
-        self.status = _text((status.get("message") or {}).get("parts") or ())
+        parts = (status.get("message") or {}).get("parts") or ()
+        self.status = _text(parts)
+        self.question = question_in(parts)
         self._conversation.state(self.state, self.status)
 
     def _artifact(self, artifact: Json, *, append: bool) -> None:

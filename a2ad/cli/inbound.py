@@ -47,7 +47,9 @@ variable_option = click.option(
 @inbound.command("list")
 @daemon_options
 def list_(daemon: Daemon, *, as_json: bool) -> None:
-    """List the inbound servers; --json has the rows of the control API.
+    """List the inbound servers.
+
+    --json has the rows of the control API.
 
     \b
     a2ad inbound list
@@ -58,14 +60,16 @@ def list_(daemon: Daemon, *, as_json: bool) -> None:
         echo_json(found)
         return
     cells = [{**row, "state": _state(row), "token": _token(row), "url": row.get("cardUrl")} for row in found]
-    show_lines(table(("id", "name", "state", "preset", "token", "url", "error"), cells))
+    show_lines(table(_COLUMNS, cells, weakest=("url", "token", "preset", "error")))
 
 
 @inbound.command()
 @inbound_argument
 @daemon_options
 def show(inbound: str, daemon: Daemon, *, as_json: bool) -> None:
-    """Show an inbound server, its settings and skills; --json has its row of the control API.
+    """Show an inbound server, its settings and skills.
+
+    --json has its row of the control API.
 
     \b
     a2ad inbound show reports
@@ -191,7 +195,7 @@ def remove(inbound: str, daemon: Daemon, *, yes: bool, as_json: bool) -> None:
 
 @inbound.group()
 def token() -> None:
-    """Set or clear the token that clients of an inbound server have to know. It is never shown again.
+    """Set or clear the token that its clients have to know. It is never shown again.
 
     \b
     a2ad inbound token set reports
@@ -234,7 +238,9 @@ def token_clear(inbound: str, daemon: Daemon, *, as_json: bool) -> None:
 @inbound_argument
 @daemon_options
 def card(inbound: str, daemon: Daemon, *, as_json: bool) -> None:
-    """Show the agent card as clients see it; --json has the card itself.
+    """Show the agent card as clients see it.
+
+    --json has the card itself.
 
     \b
     a2ad inbound card reports
@@ -261,6 +267,7 @@ def card(inbound: str, daemon: Daemon, *, as_json: bool) -> None:
         show_lines(table(("id", "name", "tags", "description"), skills))
 
 
+_COLUMNS = ("id", "name", "state", "preset", "token", "url", "error")
 _SETTINGS = {
     "id": "id",
     "name": "name",

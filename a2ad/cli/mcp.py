@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @click.option("--session", metavar="ID", help="Call for this session of an agent of the daemon's own.")
 @daemon_option
 def mcp(session: str | None, daemon: Daemon) -> None:
-    """Serve the remote agents' skills as MCP tools on stdin and stdout. An MCP client starts this.
+    """Serve the remote agents' skills as tools to an MCP client.
+
+    It speaks MCP on stdin and stdout; an MCP client starts it.
 
     \b
     a2ad mcp

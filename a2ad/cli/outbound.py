@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from a2ad.cli.client import Daemon
 
 
-@click.group(cls=ListGroup, aliases={"create": "add", "update": "set"})
+@click.group(cls=ListGroup, aliases={"create": "add", "set": "update"})
 def outbound() -> None:
     """Connect to remote agents: their skills become tools here.
 
     CONNECTION is a connection's id, or its name where only one has it.
 
     \b
-    a2ad outbound add reports https://agents.example.org --token-env REPORTS_TOKEN
+    a2ad outbound add reports https://agents.example.org --auth-token-env REPORTS_TOKEN
     a2ad outbound list
     """  # noqa: D301 - click's own mark for lines that are to stay as they are
 
@@ -63,7 +63,7 @@ def list_(daemon: Daemon, *, as_json: bool) -> None:
         }
         for row in found
     ]
-    show_lines(table(("id", "name", "state", "tools", "card", "error"), cells))
+    show_lines(table(("id", "name", "state", "tools", "card", "error"), cells, weakest=("card", "tools", "error")))
 
 
 @outbound.command()
@@ -93,7 +93,7 @@ def show(connection: str, daemon: Daemon, *, as_json: bool) -> None:
 @outbound.command()
 @click.argument("name")
 @click.argument("card_url")
-@click.option("--token-env", metavar="VAR", help="The variable of the daemon that holds the agent's bearer token.")
+@click.option("--auth-token-env", metavar="VAR", help="The variable of the daemon that holds the agent's token.")
 @preset_option
 @click.option("--timeout-ms", type=int, metavar="N", help="How long the agent may make no progress; else 60000.")
 @click.option("--disabled", is_flag=True, help="Only keep it: connect with `enable`.")
@@ -103,7 +103,7 @@ def show(connection: str, daemon: Daemon, *, as_json: bool) -> None:
 def add(
     name: str,
     card_url: str,
-    token_env: str | None,
+    auth_token_env: str | None,
     preset: str | None,
     timeout_ms: int | None,
     disabled_skills: tuple[str, ...],
@@ -116,11 +116,11 @@ def add(
     """Connect to the agent whose card is at CARD_URL, or below it. Prints the connection's id.
 
     \b
-    a2ad outbound add reports https://agents.example.org --token-env REPORTS_TOKEN
+    a2ad outbound add reports https://agents.example.org --auth-token-env REPORTS_TOKEN
     a2ad outbound add demo http://127.0.0.1:3080/a2a/demo --disable-skill admin
     """  # noqa: D301
     fields = {
-        "bearerTokenEnv": token_env,
+        "bearerTokenEnv": auth_token_env,
         "preset": preset,
         "timeoutMs": timeout_ms,
         "disabledSkills": list(disabled_skills) or None,
@@ -134,12 +134,14 @@ def add(
         click.echo(answer["id"])
 
 
-@outbound.command("set")
+@outbound.command()
 @connection_argument
 @click.option("--name", help="Another name; the tools' names follow it.")
 @click.option("--timeout-ms", type=int, metavar="N", help="How long the agent may make no progress.")
 @preset_option
-@click.option("--token-env", metavar="VAR", help="The variable of the daemon that holds the token; empty for none.")
+@click.option(
+    "--auth-token-env", metavar="VAR", help="The variable of the daemon that holds the token; empty for none."
+)
 @click.option("--disable-skill", multiple=True, metavar="ID", help="No tool any more; repeatable.")
 @click.option("--enable-skill", multiple=True, metavar="ID", help="A tool again; repeatable.")
 @click.option("--skill-title", type=(str, str), multiple=True, metavar="ID TITLE", help="What the tool is called.")
@@ -148,21 +150,21 @@ def add(
 @click.option("--token-origin", multiple=True, metavar="URL", help="May get the token, too; repeatable.")
 @click.option("--no-token-origin", multiple=True, metavar="URL", help="May not get it any more; repeatable.")
 @daemon_options
-def set_(connection: str, daemon: Daemon, *, as_json: bool, **options: Any) -> None:
+def update(connection: str, daemon: Daemon, *, as_json: bool, **options: Any) -> None:
     """Change a connection's settings; what is not named stays.
 
     \b
-    a2ad outbound set reports --timeout-ms 300000 --disable-skill admin
-    a2ad outbound set reports --skill-title chat "Ask the reporter" --skill-description chat "Knows every report"
+    a2ad outbound update reports --timeout-ms 300000 --disable-skill admin
+    a2ad outbound update reports --skill-title chat "Ask the reporter" --skill-description chat "Knows every report"
     """  # noqa: D301
     if not any(value is not None and value != () for value in options.values()):
-        raise click.UsageError("there is nothing to set")
+        raise click.UsageError("there is nothing to change")
     row = daemon.find("outbounds", connection)
     fields = {
         "name": options["name"],
         "timeoutMs": options["timeout_ms"],
         "preset": options["preset"],
-        "bearerTokenEnv": options["token_env"],
+        "bearerTokenEnv": options["auth_token_env"],
         "disabledSkills": _merged(row.get("disabledSkills"), options["disable_skill"], options["enable_skill"]),
         "skillOverrides": _overrides(row, options),
         "tokenOrigins": _merged(
@@ -253,7 +255,7 @@ def discover(card_url: str, token_env: str | None, token_file: Path | None, daem
 def token() -> None:
     """Set or clear the bearer token for a remote agent.
 
-    The daemon keeps it in a file of its own; it goes before the variable of `add --token-env`.
+    The daemon keeps it in a file of its own; it goes before the variable of --auth-token-env.
 
     \b
     a2ad outbound token set reports
@@ -283,7 +285,7 @@ def token_set(
 @connection_argument
 @daemon_options
 def token_clear(connection: str, daemon: Daemon, *, as_json: bool) -> None:
-    """Forget it; the variable of `add --token-env` counts again.
+    """Forget it; the variable of --auth-token-env counts again.
 
     \b
     a2ad outbound token clear reports

@@ -30,7 +30,9 @@ COLUMNS = ("name", "version", "state", "source", "error")
 def plugins(
     ctx: click.Context, url: str | None, config_file: Path | None, plugins_dir: tuple[Path, ...], as_json: bool
 ) -> None:
-    """List the plugins of the daemon, or those that it would load; --json has the rows of the control API.
+    """List the daemon's plugins, or those that it would load.
+
+    --json has the rows of the control API.
 
     \b
     a2ad plugins
@@ -56,16 +58,16 @@ def plugins(
     if as_json:
         echo_json(found)
     else:
-        show_lines(table(COLUMNS, found))
+        show_lines(table(COLUMNS, found, weakest=("source", "version")))
 
 
 @plugins.command()
 @click.argument("name")
 @json_option
 def new(name: str, *, as_json: bool) -> None:
-    """Write a package with an executor, a preset and a test that passes, into a new folder NAME.
+    """Write a package to start from into a new folder NAME.
 
-    --json has the `files` that were written.
+    It has an executor, a preset and tests that pass. --json has the `files` that were written.
 
     \b
     a2ad plugins new my_agent

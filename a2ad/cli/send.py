@@ -62,6 +62,7 @@ def send(
     a2ad send https://agents.example.org --skill summarise --token-env TOKEN - < report.txt
     a2ad send https://agents.example.org --file report.pdf --file chart.png "what is new in these?"
     """  # noqa: D301 - click's own mark for lines that are to stay as they are
+    from a2ad.cli.asking import answering
     from a2ad.cli.sender import Sender, silence_logs
     from a2ad.outbound.contract import new_message
 
@@ -70,7 +71,8 @@ def send(
     silence_logs()
     message = new_message(text_argument(text), skill=skill, contextId=context_id, taskId=task_id)
     message["parts"] += file_parts(files)
-    sender = Sender(card_url, token, timeout, Conversation(as_json=as_json))
+    conversation = Conversation(as_json=as_json, answering=lambda task: answering(task, card_url))
+    sender = Sender(card_url, token, timeout, conversation)
     status = sender.send(message)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, AttributeError):  # nobody reads it, or there is none

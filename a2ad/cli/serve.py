@@ -34,7 +34,9 @@ def serve(
     *,
     demo: bool,
 ) -> None:
-    """Publish agents as A2A servers until SIGTERM or Ctrl-C; a second one ends at once.
+    """Run the daemon: it publishes agents as A2A servers.
+
+    It runs until SIGTERM or Ctrl-C; a second one ends it at once.
 
     \b
     a2ad serve --demo

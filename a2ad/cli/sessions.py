@@ -60,7 +60,7 @@ def list_sessions(daemon: Daemon, *, as_json: bool) -> None:
         }
         for row in found
     ]
-    show_lines(table(SESSION, cells))
+    show_lines(table(SESSION, cells, weakest=("active", "turns", "agent", "task", "inbound")))
 
 
 @sessions.command()
@@ -81,7 +81,9 @@ def cancel(context: str, inbound: str | None, daemon: Daemon, *, as_json: bool) 
 @inbound_option
 @daemon_options
 def close(context: str, inbound: str | None, daemon: Daemon, *, as_json: bool) -> None:
-    """Cancel what is active in a conversation, and end the session: its next message begins a new one.
+    """End a conversation's session. What is active in it is canceled.
+
+    Its next message begins a new session.
 
     \b
     a2ad sessions close 0193b2c4-…
@@ -91,7 +93,9 @@ def close(context: str, inbound: str | None, daemon: Daemon, *, as_json: bool) -
 
 @click.group(cls=ListGroup)
 def peers() -> None:
-    """List and close the requests and streams of clients that are open now. Without a command they are listed.
+    """List and close what clients have open now. Without a command it is listed.
+
+    That is requests and streams.
 
     \b
     a2ad peers
@@ -121,7 +125,7 @@ def list_peers(daemon: Daemon, *, as_json: bool) -> None:
         }
         for row in found
     ]
-    show_lines(table(PEER, cells))
+    show_lines(table(PEER, cells, weakest=("since", "from", "inbound", "task")))
 
 
 @peers.command("close")

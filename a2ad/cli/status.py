@@ -18,37 +18,39 @@ if TYPE_CHECKING:
 @click.command()
 @daemon_options
 def status(daemon: Daemon, *, as_json: bool) -> None:
-    """Show how the daemon is, what it does, and what needs attention.
+    """Show how the daemon is and what needs attention.
 
-    The exit status is 1 where its health is not `ok`. --json has `url`, and of the control API `health`, `attention`
-    and `metrics`.
+    The exit status is 1 where its health is not `ok`. --json has `url` and `panel`, and of the control API
+    `health`, `attention` and `metrics`.
 
     \b
     a2ad status
     a2ad status --json
     """  # noqa: D301 - click's own mark for lines that are to stay as they are
+    from a2ad.config.values import PANEL_PATH
+
     snapshot = daemon.snapshot(taskLimit=1)
     health, attention = snapshot.get("health") or {}, daemon.listed(snapshot, "attention")
     metrics = daemon.get("/metrics")
+    panel = f"{daemon.url}{PANEL_PATH}/"
     if as_json:
-        echo_json({"url": daemon.url, "health": health, "attention": attention, "metrics": metrics})
+        echo_json({"url": daemon.url, "panel": panel, "health": health, "attention": attention, "metrics": metrics})
     else:
-        show_lines(aligned(present(_details(daemon.url, health, snapshot, metrics))))
+        show_lines(aligned(present({"daemon": daemon.url, "panel": panel} | _details(health, snapshot, metrics))))
         if attention:
             click.echo()
             rows = [{**row, "state": row.get("kind"), "needs": row.get("message")} for row in attention]
-            show_lines(table(("state", "id", "needs"), rows))
+            show_lines(table(("id", "state", "needs"), rows))
     raise SystemExit(health.get("status") != "ok")
 
 
-def _details(url: str, health: dict[str, Any], snapshot: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
+def _details(health: dict[str, Any], snapshot: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
     store = health.get("store") or {}
     counts = {word(state): count for state, count in (metrics.get("tasks") or {}).items()}
     tasks = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     served = sum(bool(row.get("enabled") and not row.get("error")) for row in snapshot.get("inbounds") or ())
     connected = sum(row.get("state") == "connected" for row in snapshot.get("outbounds") or ())
     return {
-        "daemon": url,
         "version": health.get("version"),
         "health": health.get("status"),
         "up": _duration(metrics.get("uptimeSeconds")),

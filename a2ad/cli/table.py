@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from unicodedata import category, east_asian_width
 
@@ -13,30 +13,35 @@ import click
 from a2ad.cli.terminal import has_colours, style_of
 
 _GAP = 2  # columns of the terminal between those of the table
-#: a column is not cut below this, where another one can be
+#: a column is not cut below this: rather what is weaker goes
 _LEAST = 8
-#: what somebody copies is cut last
-_WHOLE = frozenset({"id", "context"})
+_LEAST_OF = {"name": 24, "state": 16}
+#: what somebody copies is whole, or not there
+_WHOLE = frozenset({"id", "context", "task", "inbound", "tool"})
 
 
-def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Rows below the names of the columns. Where stdout is a terminal, what does not fit is cut, with an ellipsis;
-    elsewhere each column is as wide as its widest cell. The lines are safe, and coloured where stdout has colours.
+def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, weakest: Sequence[str] = ()) -> list[str]:
+    """Rows below the names of the columns. Where stdout is a terminal, what does not fit is cut, with an ellipsis, and
+    what cannot be cut is left out: columns that have nothing but dashes, then those of `weakest` in this order, then
+    the last ones. The first column stays. Elsewhere each column is as wide as its widest cell. The lines are safe, and
+    coloured where stdout has colours.
     """
-    cells = [list(columns), *([cell(row.get(column)) for column in columns] for row in rows)]
-    widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     limit = terminal_width()
+    told = {column: [column, *(cell(row.get(column)) for row in rows)] for column in columns}
+    widths = {column: max(map(width, cells)) for column, cells in told.items()}
     if limit is not None:
-        widths = _fitted(widths, limit, [column in _WHOLE for column in columns])
-    lines = [_line(row, widths, limit) for row in cells]
+        widths = _fitted(_kept(told, widths, weakest, limit), limit)
+    columns, sizes = list(widths), list(widths.values())
+    lines = list(zip(*(told[column] for column in columns), strict=True))
+    shown = [_line(line, sizes, limit) for line in lines]
     if not has_colours(sys.stdout):
-        return [line.rstrip() for line in lines]
-    painted = lines[1:]
+        return [line.rstrip() for line in shown]
+    painted = shown[1:]
     if "state" in columns:
         at = columns.index("state")
-        before = sum(each + _GAP for each in widths[:at])
-        painted = [_painted(line, row[at], before, widths[at]) for line, row in zip(lines[1:], cells[1:], strict=True)]
-    return [click.style(lines[0].rstrip(), bold=True), *(line.rstrip() for line in painted)]
+        before = sum(each + _GAP for each in sizes[:at])
+        painted = [_painted(line, row[at], before, sizes[at]) for line, row in zip(shown[1:], lines[1:], strict=True)]
+    return [click.style(shown[0].rstrip(), bold=True), *(line.rstrip() for line in painted)]
 
 
 def aligned(rows: Sequence[tuple[str, object]]) -> list[str]:
@@ -83,17 +88,38 @@ def _columns(character: str) -> int:
     return 2 if east_asian_width(character) in {"W", "F"} else 1
 
 
-def _fitted(widths: Sequence[int], limit: int, whole: Sequence[bool]) -> list[int]:
-    """The widths, of the widest one less until the table fits; what is to stay whole comes last."""
-    fitted = [min(each, limit) for each in widths]
-    room = limit - _GAP * (len(fitted) - 1)
-    for kept in (False, True):
-        can = [at for at, stays in enumerate(whole) if kept or not stays]
-        while sum(fitted) > room and can:
-            widest = max(can, key=fitted.__getitem__)
-            if fitted[widest] <= _LEAST:
-                break
-            fitted[widest] -= 1
+def _kept(
+    told: Mapping[str, Sequence[str]], widths: Mapping[str, int], weakest: Sequence[str], limit: int
+) -> dict[str, int]:
+    """The columns that stay, with their widths: the others leave until what is least of each fits."""
+    kept = dict(widths)
+    others = list(told)[1:]
+    empty = [column for column in others if len(told[column]) > 1 and set(told[column][1:]) == {"-"}]
+    strong = [column for column in others if column not in weakest]
+    for column in dict.fromkeys([*empty, *weakest, *reversed(strong)]):
+        if _taken(kept.values()) <= limit if column in empty else _taken(map(_least, kept, kept.values())) <= limit:
+            continue
+        kept.pop(column, None)
+    return kept
+
+
+def _taken(sizes: Iterable[int]) -> int:
+    """By columns of such widths, in columns of the terminal."""
+    return sum(size + _GAP for size in sizes) - _GAP
+
+
+def _least(column: str, size: int) -> int:
+    return size if column in _WHOLE else min(size, _LEAST_OF.get(column, _LEAST))
+
+
+def _fitted(widths: Mapping[str, int], limit: int) -> dict[str, int]:
+    """The widths, of the widest one that can be cut one less until the table fits."""
+    fitted = {column: min(size, limit) for column, size in widths.items()}
+    while _taken(fitted.values()) > limit:
+        can = [column for column, size in fitted.items() if size > _least(column, size)]
+        if not can:
+            break
+        fitted[max(can, key=fitted.__getitem__)] -= 1
     return fitted
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from a2ad.cli.client import Daemon
 
 COLUMNS = ("id", "state", "inbound", "skill", "updated", "summary")
+WEAKEST = ("inbound", "skill", "updated", "summary")
 _STATES = {word(state).replace(" ", "-"): state for state in TaskState}
 
 
@@ -63,7 +64,9 @@ def list_(
     state: str | None, inbound: str | None, context: str | None, limit: int, offset: int, daemon: Daemon, *,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """List tasks, those first that changed last; --json has the rows of the control API.
+    """List tasks, those first that changed last.
+
+    --json has the rows of the control API.
 
     \b
     a2ad tasks list
@@ -81,7 +84,7 @@ def list_(
     if as_json:
         echo_json(found)
     else:
-        show_lines(table(COLUMNS, [_row(row) for row in found]))
+        show_lines(table(COLUMNS, [_row(row) for row in found], weakest=WEAKEST))
     total = snapshot["taskTotal"]
     if offset + len(found) < total and found:
         note(f"{offset + 1} to {offset + len(found)} of {total}; --offset {offset + len(found)} shows what follows")
@@ -91,7 +94,9 @@ def list_(
 @click.argument("task", shell_complete=complete_task)
 @daemon_options
 def show(task: str, daemon: Daemon, *, as_json: bool) -> None:
-    """Show a task: its timeline, artifacts and messages; --json has all that the control API says of it.
+    """Show a task: its timeline, artifacts and messages.
+
+    --json has all that the control API says of it.
 
     \b
     a2ad tasks show 0193b2c4-…

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TextIO
 
 import click
@@ -118,11 +118,19 @@ class Conversation:
     """A remote agent's answer as it comes: its text on stdout, statuses on stderr; as JSON, the result alone on stdout.
 
     On a terminal nothing goes out that would drive it; elsewhere the text is passed as it is. `task` is what the task
-    is called that answers, `agent` what its agent is.
+    is called that answers, `agent` what its agent is, and `answering` says by which command a task's id is answered.
     """
 
-    def __init__(self, *, as_json: bool, task: str = "the remote task", agent: str = "the remote agent") -> None:
+    def __init__(
+        self,
+        *,
+        as_json: bool,
+        task: str = "the remote task",
+        agent: str = "the remote agent",
+        answering: Callable[[str], str] | None = None,
+    ) -> None:
         self._as_json = as_json
+        self._answering = answering
         self._task = task
         self._agent = agent
         # there is none where the shell closed it
@@ -165,6 +173,11 @@ class Conversation:
         status = self._status[1] if self._status[0] == state else ""
         found = TaskState(state) if state else None
         settled = found is None or found is TaskState.COMPLETED
+        question = result.get("question") or {}
+        if found is not None and found.interrupted and not question:
+            from a2ad.cli.asking import apart
+
+            text, question = apart(text)
         rest = _unsaid(text, "".join(self._said) + ("" if settled else status))
         if rest and not self._as_json:
             self._write(rest if self._mid_line else rest.removeprefix("\n"))
@@ -172,9 +185,7 @@ class Conversation:
             self._write("\n")
         if found is not None and found.interrupted:
             self.note(status or f"{self._agent} waits: {word(found)}", **style_of(word(found)))
-            for name, key in (("task", "taskId"), ("context", "contextId")):
-                if result.get(key):
-                    self.note(f"{name}: {result[key]}")
+            self._ask(question, result)
             return UNANSWERED
         if result.get("ok") is not True:
             self.note(f"a2ad: {_line(_failure(self._task, found, status, result))}", fg="red")
@@ -183,6 +194,18 @@ class Conversation:
             shown = status and _squeezed(status) != _squeezed(text)
             self.note(f"{word(found)}: {status}" if shown else word(found), **style_of(word(found)))
         return 0
+
+    def _ask(self, question: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """What is to be known of a task that waits: what can be answered, its ids, and how it is answered."""
+        from a2ad.cli.asking import option_lines
+
+        for each in option_lines(question):
+            self.note(each)
+        for name, key in (("task", "taskId"), ("context", "contextId")):
+            if result.get(key):
+                self.note(f"{name}: {result[key]}")
+        if self._answering is not None and result.get("taskId"):
+            self.note(f"answer it: {self._answering(str(result['taskId']))}")
 
     def leave(self) -> None:
         """Go to a new line, where the answer ends in the middle of one."""

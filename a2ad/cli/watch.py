@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from a2ad.cli.asking import option_lines
 from a2ad.cli.completing import complete_inbound, complete_open_task
 from a2ad.cli.inputs import daemon_options
 from a2ad.cli.table import cell, cut, terminal_width
 from a2ad.cli.terminal import (
     Conversation,
+    aside,
     echo_json_line,
     exit_on_signals,
     has_colours,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 2.0
 #: tasks of one snapshot, those that changed last; more changes between two of them are not seen
 PAGE = 100
+#: on a narrower terminal the time gives way to the id and the state, in columns
+_WITH_TIME = 64
 
 
 @click.command()
@@ -40,11 +44,11 @@ PAGE = 100
 @click.option("--inbound", metavar="INBOUND", shell_complete=complete_inbound, help="Without TASK: only this one's.")
 @daemon_options
 def watch(task: str | None, inbound: str | None, daemon: Daemon, *, as_json: bool) -> None:
-    """Follow a task until it ends, or without TASK the states of all tasks until Ctrl-C.
+    """Follow a task, or the states of all tasks.
 
-    A task's text is printed as it comes, its statuses go to stderr. The exit status is 0 where it completed, else 1.
-    --json prints A2A's frames, or without TASK the control API's rows, a line each. A daemon that goes away is waited
-    for.
+    A task is followed until it ends; without TASK all are, until Ctrl-C. A task's text is printed as it comes, its
+    statuses go to stderr. The exit status is 0 where it completed, else 1. --json prints A2A's frames, or without TASK
+    the control API's rows, a line each. A daemon that goes away is waited for.
 
     \b
     a2ad tasks watch 0193b2c4-…
@@ -87,6 +91,8 @@ def _tell_question(telling: Telling, conversation: Conversation, asked: str) -> 
     question = f"{word(telling.state)}: {telling.status}" if telling.status else word(telling.state)
     if question != asked:
         conversation.note(question, **style_of(word(telling.state)))
+        for each in option_lines(telling.question):
+            conversation.note(each)
         conversation.note(f'a2ad tasks answer {telling.task_id} "…" answers it')
     return question
 
@@ -113,10 +119,11 @@ def _follow_all(daemon: Daemon, inbound_id: str | None, *, as_json: bool) -> Non
 
 def _tell_row(row: dict[str, Any]) -> None:
     state = word(str(row.get("state")))
-    time_of_day = str(row.get("updatedAt"))[11:19]
-    head = f"{time_of_day}  {cell(row.get('id'))}  "
+    head = f"{cell(row.get('id'))}  "
     tail = f"  {cell(row.get('serverId'))}  {cell(row.get('error') or row.get('summary'))}"
     limit = terminal_width()
+    if limit is None or limit >= _WITH_TIME:
+        head = f"{str(row.get('updatedAt'))[11:19]}  {head}"
     if limit is not None:
         tail = cut(tail, max(0, limit - len(head) - len(f"{state:14}")))
     colours = has_colours(sys.stdout)
@@ -132,7 +139,7 @@ def _lasting(
     """
     from a2ad.cli.client import Lost, NoDaemon, Refused
 
-    tell = conversation.note if conversation is not None else note
+    tell = conversation.note if conversation is not None else aside
     reached, away, last_id, pause = False, False, "", FIRST_PAUSE
     while True:
         try:

@@ -76,12 +76,21 @@ def test_a_question_is_exit_status_3_and_its_task_goes_on(
     task = newest_task(daemon)
     assert asked.status == 3, asked
     lines = [line for line in asked.err.splitlines() if line != "working"]
-    assert lines == [*question, f"task: {task['id']}", f"context: {task['contextId']}"]
+    how = lines[-1]
+    assert lines == [*question, f"task: {task['id']}", f"context: {task['contextId']}", how]
+    assert how == f'answer it: a2ad call remote {skill} --task {task["id"]} "…"'
     assert asked.out == ("So far so good.\n" if skill == "ask" else "")
     answered = run(daemon.url, "call", "remote", skill, "Oslo", "--task", task["id"])
     assert answered.status == 0, answered
     assert answered.out.rstrip("\n").endswith("Sunny in Oslo" if skill == "ask" else "inside")
     assert newest_task(daemon)["id"] == task["id"]
+
+
+def test_a_questions_options_are_a_list_aside(daemon: DaemonProcess) -> None:
+    asked = run(daemon.url, "call", "remote", "pick", "x")
+    assert (asked.status, asked.out) == (3, "So far so good.\n"), asked
+    assert "Which city?\n  oslo  Oslo, in the north\n  rome  Rome\ntask: " in asked.err
+    assert '"options"' in run(daemon.url, "call", "remote", "pick", "x", "--json").json["text"]
 
 
 def test_a_question_as_json_has_the_task(daemon: DaemonProcess) -> None:

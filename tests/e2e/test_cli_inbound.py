@@ -1,6 +1,8 @@
 """`a2ad inbound`: agents are published, tried and removed from the command line."""
 
 import json
+import shlex
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -191,11 +193,33 @@ def test_a_trial_that_ends_badly_or_waits_says_so_by_its_status(daemon: DaemonPr
     failed = command(daemon, "test", "mine", "x", "--skill", "fail", status=1)
     assert (failed.out, failed.err.splitlines()[-1]) == ("half\n", "a2ad: the task failed: Out of paper")
     asked = command(daemon, "test", "mine", "x", "--skill", "ask", status=3)
-    *_, task, context = asked.err.splitlines()
+    *_, task, context, how = asked.err.splitlines()
+    assert how == f'answer it: a2ad inbound test mine --task {task.removeprefix("task: ")} --skill ask "…"'
     answered = command(daemon, "test", "mine", "Oslo", "--task", task.removeprefix("task: "))
     assert answered.out.endswith("Sunny in Oslo\n")
     assert context.startswith("context: ")
     assert "is not a skill of this agent" in command(daemon, "test", "mine", "x", "--skill", "nothing", status=1).err
+
+
+def test_a_trial_lists_the_options_of_a_question_aside(daemon: DaemonProcess, inbound: str) -> None:
+    asked = command(daemon, "test", "mine", "x", "--skill", "pick", status=3)
+    assert asked.out == "So far so good.\n"
+    assert "Which city?\n  oslo  Oslo, in the north\n  rome  Rome\ntask: " in asked.err
+    words = shlex.split(asked.err.splitlines()[-1].removeprefix("answer it: a2ad inbound "))
+    assert command(daemon, *words[:-1], "oslo").out.endswith("It is oslo\n")
+
+
+@pytest.mark.parametrize(("number", "ended"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_trial_that_is_left_cancels_its_task_and_says_so(
+    daemon: DaemonProcess, inbound: str, tmp_path: Path, number: int, ended: int
+) -> None:
+    with started(daemon.url, "inbound", "test", "mine", "--skill", "wait", str(tmp_path / "door")) as process:
+        process.await_text("before ")
+        process.process.send_signal(number)
+        done = process.result()
+    assert (done.status, done.out) == (ended, "before ")
+    assert done.err.splitlines()[-1] == "a2ad: canceling the task; the same again leaves at once"
+    assert daemon.read("")["tasks"][0]["state"] == "TASK_STATE_CANCELED"
 
 
 def test_a_trial_shows_files_and_data_on_lines_of_their_own_and_replies(daemon: DaemonProcess, inbound: str) -> None:

@@ -12,7 +12,7 @@ from tests.e2e.control_support import until
 from tests.remote import Remote, row
 
 TOKEN = "s3cr3t-of-the-remote"
-COMMANDS = ["list", "show", "add", "set", "remove", "enable", "disable", "refresh", "discover", "token"]
+COMMANDS = ["list", "show", "add", "update", "set", "remove", "enable", "disable", "refresh", "discover", "token"]
 SKILLS = [{"id": skill, "name": skill.title(), "description": f"To {skill}", "tags": []} for skill in ("chat", "sum")]
 
 
@@ -46,7 +46,7 @@ def command(daemon: DaemonProcess, *arguments: str, status: int = 0, **more: Any
 def test_add_prints_the_id_alone_and_sends_every_option(daemon: DaemonProcess, remote: Remote) -> None:
     added = command(
         daemon,
-        *("add", "all", remote.card_url, "--token-env", "REMOTE_TOKEN", "--preset", "standard"),
+        *("add", "all", remote.card_url, "--auth-token-env", "REMOTE_TOKEN", "--preset", "standard"),
         *("--timeout-ms", "1234", "--disable-skill", "sum", "--disable-skill", "more"),
         *("--token-origin", "https://a.example", "--token-origin", "https://b.example"),
     )
@@ -132,8 +132,8 @@ def test_set_changes_what_is_named_and_nothing_else(daemon: DaemonProcess, remot
     assert row(daemon, outbound) == {**before, "timeoutMs": 777, "disabledSkills": ["sum"], "toolCount": 1}
     command(daemon, "set", outbound, "--enable-skill", "sum", "--disable-skill", "chat")
     assert row(daemon, outbound) == {**before, "timeoutMs": 777, "disabledSkills": ["chat"], "toolCount": 1}
-    command(daemon, "set", outbound, "--name", "other", "--preset", "standard", "--token-env", "REMOTE_TOKEN")
-    command(daemon, "set", "other", "--enable-skill", "chat", "--preset", "", "--token-env", "")
+    command(daemon, "set", outbound, "--name", "other", "--preset", "standard", "--auth-token-env", "REMOTE_TOKEN")
+    command(daemon, "set", "other", "--enable-skill", "chat", "--preset", "", "--auth-token-env", "")
     tools = {skill: f"a2a__other__{skill}" for skill in ("chat", "sum")}
     assert row(daemon, outbound) == {**before, "timeoutMs": 777, "name": "other", "tools": tools}
 
@@ -183,7 +183,7 @@ def test_what_is_not_there_cannot_be_taken_away(
 
 
 def test_set_without_anything_is_wrong_use_and_an_unknown_skill_is_told(daemon: DaemonProcess, outbound: str) -> None:
-    assert "there is nothing to set" in command(daemon, "set", "remote", status=2).err
+    assert "there is nothing to change" in command(daemon, "set", "remote", status=2).err
     told = command(daemon, "set", "remote", "--disable-skill", "sums")
     assert told.err == "a2ad: the agent has no skill 'sums' now; it has: chat, sum\n"
     assert row(daemon, outbound)["disabledSkills"] == ["sums"]
@@ -302,6 +302,7 @@ def test_without_a_daemon_one_line_names_the_address_and_what_starts_one(name: s
         "list": [],
         "add": ["x", "http://x.example"],
         "discover": ["http://x.example"],
+        "update": ["x", "--name", "y"],
         "set": ["x", "--name", "y"],
         "token": ["clear", "x"],
     }

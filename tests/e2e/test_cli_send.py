@@ -1,5 +1,6 @@
 """`a2ad send`: one message to any A2A agent, without a daemon (issue 4, point 4)."""
 
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,13 +80,30 @@ def test_the_card_may_be_named_by_its_own_url_and_a_dash_is_standard_input(agent
 def test_a_question_is_exit_status_3_and_its_task_goes_on(agent: str, skill: str, question: list[str]) -> None:
     asked = send(agent, "the weather", "--skill", skill)
     assert asked.status == 3, asked
-    *told, task, context = [line for line in asked.err.splitlines() if line != "working"]
+    *told, task, context, how = [line for line in asked.err.splitlines() if line != "working"]
     assert told == question
+    assert how == f'answer it: a2ad send {agent} --task {task[6:]} --skill {skill} "…"'
     assert (task[:6], context[:9]) == ("task: ", "context: ")
     answered = send(agent, "Oslo", "--skill", skill, "--task", task[6:], "--context", context[9:], "--json")
     assert answered.status == 0, answered
     assert answered.json["text"].endswith("Sunny in Oslo" if skill == "ask" else "inside")
     assert (answered.json["taskId"], answered.json["contextId"]) == (task[6:], context[9:])
+
+
+def test_options_are_a_list_aside_and_the_command_that_answers_is_said(agent: str) -> None:
+    env = {"MY TOKEN": TOKEN}
+    asked = send(agent, "x", "--skill", "pick", "--token-env", "MY TOKEN", "--timeout", "9", env=env)
+    assert (asked.status, asked.out) == (3, "So far so good.\n"), asked
+    question, oslo, rome, _task, _context, how = [line for line in asked.err.splitlines() if line != "working"]
+    assert (question, oslo.split(maxsplit=1), rome.split()) == (
+        "Which city?",
+        ["oslo", "Oslo, in the north"],
+        ["rome", "Rome"],
+    )
+    words = shlex.split(how.removeprefix("answer it: "))
+    assert "'MY TOKEN'" in how
+    answered = run(None, *[word.replace("…", "rome") for word in words[1:]], env=env)
+    assert (answered.status, answered.out) == (0, "So far so good. It is rome\n"), answered
 
 
 @pytest.mark.parametrize(

@@ -161,24 +161,25 @@ def test_status_tells_health_figures_and_what_needs_somebody(daemon: DaemonProce
     task = begin(daemon, inbound, "x", "ask")
     await_state(daemon, task, "INPUT_REQUIRED")
     told = command(daemon, "status", "--json").json
-    assert told["url"] == daemon.url
+    assert (told["url"], told["panel"]) == (daemon.url, f"{daemon.url}/a2a/panel/")
     assert told["health"]["status"] == "ok"
     assert told["metrics"]["tasks"]["TASK_STATE_INPUT_REQUIRED"] == 1
     assert [(each["kind"], each["id"]) for each in told["attention"]] == [("question", task)]
     details, attention = command(daemon, "status").out.split("\n\n")
     shown = dict(line.split(maxsplit=1) for line in details.splitlines())
     assert (shown["daemon"], shown["health"], shown["inbound"]) == (daemon.url, "ok", "1 of 1 served")
-    assert attention.splitlines()[1].split() == ["question", task, "Which", "city?", "Say", "its", "name."]
+    assert shown["panel"] == told["panel"]
+    assert attention.splitlines()[1].split() == [task, "question", "Which", "city?", "Say", "its", "name."]
 
 
-@pytest.mark.parametrize("columns", [40, 100])
+@pytest.mark.parametrize("columns", [60, 100])
 def test_tables_fit_the_terminal_and_are_coloured_there_alone(
     daemon: DaemonProcess, inbound: str, columns: int
 ) -> None:
-    daemon.send(inbound, "漢字 " * 60)
+    task = daemon.send(inbound, "漢字 " * 60)["id"]
     status, screen = on_terminal(daemon.url, "tasks", columns=columns, colours=True)
     assert status == 0
-    assert ("\x1b[32mcomplet…\x1b[0m" if columns == 40 else "\x1b[32mcompleted\x1b[0m") in screen
+    assert f"{task}  \x1b[32mcompleted\x1b[0m" in screen
     _, plain = on_terminal(daemon.url, "tasks", columns=columns)
     assert re.sub(r"\d", "0", plain) == re.sub(r"\d", "0", click.unstyle(screen))  # it is told how long ago that was
     assert all(columns - 1 <= width(line) <= columns for line in plain.splitlines()[1:])

@@ -122,8 +122,23 @@ def test_without_a_task_it_tells_all_changes(daemon: DaemonProcess, inbound: str
         process.process.send_signal(signal.SIGINT)
         done = process.result()
     assert done.status == 130
+    assert [line for line in done.err.splitlines() if "daemon" in line] == [
+        f"a2ad: the daemon at {daemon.url} is gone; waiting for it",
+        "a2ad: the daemon is back",
+    ]
     assert ended not in done.out
     assert "elsewhere" not in done.out
+
+
+def test_no_line_is_wider_than_the_terminal_and_no_id_is_cut(daemon: DaemonProcess, inbound: str) -> None:
+    task = begin(daemon, inbound, "x" * 200, "ask")
+    await_state(daemon, task, "INPUT_REQUIRED")
+    for columns in (60, 80):
+        answers = [(task, "\x03")]
+        _, screen = on_terminal(daemon.url, "tasks", "watch", answers=answers, columns=columns)
+        (line,) = [line for line in screen.splitlines() if task in line]
+        assert "input required" in line
+        assert len(line) <= columns
 
 
 def test_what_is_not_there_is_no_reason_to_wait(daemon: DaemonProcess, inbound: str) -> None:

@@ -120,6 +120,22 @@ def test_the_demos_two_commands_work_as_they_are_printed(launch: Callable[..., D
     assert frames[-1]["result"]["task"]["artifacts"][0]["parts"] == [{"text": "hello, agent"}]
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_it_says_where_the_panel_is(launch: Callable[..., DaemonProcess], *, apart: bool) -> None:
+    """Behind the demo's commands, and in the log."""
+    config = '[server]\nlisten = "0.0.0.0:0"\n' + ('control_listen = "127.0.0.1:0"\n' if apart else "")
+    daemon = launch("--demo", config=config)
+    if apart:
+        daemon.await_control()
+    demo_commands(daemon)
+    assert daemon.next_line() == ""
+    told = daemon.next_line().rpartition(" ")[2]
+    port = daemon.control.rpartition(":")[2]
+    assert told == f"http://127.0.0.1:{port}/a2a/panel/"
+    assert f"panel={told}" in daemon.log()
+    assert raw(told.partition("/a2a")[0], "GET", "/a2a/panel/").status == 200
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the commands are for curl")
 def test_a_demo_that_is_started_again_is_the_same_one(launch: Callable[..., DaemonProcess], tmp_path: Path) -> None:
     first = launch("--demo")

@@ -63,7 +63,7 @@ def test_text_comes_as_it_arrives(server: RemoteServer, tmp_path: Path) -> None:
 def test_a_question_is_exit_status_3_and_its_task_goes_on(agent: str, skill: str, question: str) -> None:
     asked = send(agent, skill)
     assert asked.status == 3, asked
-    *_, told, task, context = asked.err.splitlines()
+    *_, told, task, context, _how = asked.err.splitlines()
     assert told == question
     ids = ["--task", task.removeprefix("task: "), "--context", context.removeprefix("context: ")]
     answered = send(agent, skill, "Oslo", *ids)
