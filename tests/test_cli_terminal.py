@@ -7,6 +7,7 @@ import pytest
 
 from a2ad.cli.frames import Telling
 from a2ad.cli.terminal import Conversation, safe
+from a2ad.cli.watch import _tell_row
 from tests.cli_support import command, environment
 
 COMPLETED = "TASK_STATE_COMPLETED"
@@ -118,3 +119,10 @@ def test_what_a_task_says_in_frames_and_snapshots_is_said_once(
     printed = capsys.readouterr()
     assert printed.out == out
     assert printed.err.splitlines()[-1] == "a2ad: the task failed"
+
+
+def test_nothing_of_a_task_drives_the_terminal_of_who_watches_them(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "2026-12-01\x1b[2J\x1b]0;owned\x07\u202e\x9b2J"
+    _tell_row(dict.fromkeys(("id", "state", "updatedAt", "serverId", "summary", "error"), hostile))
+    shown = capsys.readouterr().out
+    assert shown.removesuffix("\n").isprintable()

@@ -118,12 +118,12 @@ def _follow_all(daemon: Daemon, inbound_id: str | None, *, as_json: bool) -> Non
 
 
 def _tell_row(row: dict[str, Any]) -> None:
-    state = word(str(row.get("state")))
+    state = word(cell(row.get("state")))
     head = f"{cell(row.get('id'))}  "
     tail = f"  {cell(row.get('serverId'))}  {cell(row.get('error') or row.get('summary'))}"
     limit = terminal_width()
     if limit is None or limit >= _WITH_TIME:
-        head = f"{str(row.get('updatedAt'))[11:19]}  {head}"
+        head = f"{cell(row.get('updatedAt'))[11:19]}  {head}"
     if limit is not None:
         tail = cut(tail, max(0, limit - len(head) - len(f"{state:14}")))
     colours = has_colours(sys.stdout)
