@@ -28,6 +28,15 @@ export function beginning(text, length) {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
 }
 
+/** Of a name within a sentence or a list of options, in characters. */
+const NAME = 80;
+
+/** A name of somebody else's as far as it fits into a sentence. @param {string} name @returns {string} */
+export function brief(name) {
+  const text = String(name ?? "");
+  return `${visible(beginning(text, NAME))}${text.length > NAME ? "…" : ""}`;
+}
+
 /** `3 minutes ago`. @param {string} iso @param {number} [now] in milliseconds */
 export function relativeTime(iso, now = Date.now()) {
   const seconds = Math.round((Date.parse(iso) - now) / 1000);

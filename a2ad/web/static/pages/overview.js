@@ -3,11 +3,13 @@ import { t } from "../lib/i18n.js";
 import { duration, exactTime, number, shortId } from "../lib/format.js";
 import { Chart } from "../lib/chart.js";
 import { Question } from "../lib/question.js";
-import { Card, Empty, LinkButton, PageHead, State, Table, Text, Time, href, html } from "../lib/ui.js";
+import { Card, Empty, LinkButton, LongText, PageHead, State, Table, Text, Time, href, html } from "../lib/ui.js";
 
 /** How often the figures are read, in milliseconds, and how many of the running tasks are shown. */
 const METRICS = 5000;
 const RUNNING = 10;
+/** Of what is wrong, in characters at first. */
+const MESSAGE = 600;
 
 /** What is going on, and what somebody has to see to. */
 export default function Overview() {
@@ -67,13 +69,13 @@ function Matter({ matter, name }) {
       <${Name} kind=${matter.kind} name=${name} />
       ${matter.kind !== "plugin" && html`<${LinkButton} small href=${href(page, matter.id)}>${label}</${LinkButton}>`}</div>
     ${matter.kind === "question" ? html`<${Question} taskId=${matter.taskId} question=${matter} />`
-      : html`<p class="foreign" dir="auto"><${Text} value=${matter.message} /></p>`}
+      : html`<${LongText} value=${matter.message} first=${MESSAGE} />`}
     ${matter.kind === "plugin" && html`<p class="muted">${t("overview.attention.plugin.help")}</p>`}`;
 }
 
 const Name = ({ kind, name }) => (kind === "question"
   ? html`<span class="mono muted" title=${name}><${Text} value=${shortId(name)} /></span>`
-  : html`<strong><${Text} value=${name} /></strong>`);
+  : html`<strong><${Text} value=${name} class="one-line" /></strong>`);
 
 function nameOf({ kind, id }, snapshot) {
   const rows = { inbound: snapshot.inbounds, outbound: snapshot.outbounds }[kind] ?? [];
@@ -85,7 +87,7 @@ function Running({ tasks, total, inbounds }) {
   const columns = [
     { key: "task", label: t("overview.task"), class: "wide", render: (task) => html`<a href=${href("tasks", task.id)}>
       <${Text} value=${task.summary || t("overview.task.untitled")} class="one-line" /></a>` },
-    { key: "server", label: t("overview.task.server"), render: (task) => html`<${Text} value=${names.get(task.serverId) ?? task.serverId} />` },
+    { key: "server", label: t("overview.task.server"), render: (task) => html`<${Text} value=${names.get(task.serverId) ?? task.serverId} class="one-line" />` },
     { key: "since", label: t("overview.task.since"), render: (task) => html`<${Time} at=${task.createdAt} />` },
   ];
   const all = html`<a href=${href("tasks")}>${t("overview.now.all")}</a>`;

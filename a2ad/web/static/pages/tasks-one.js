@@ -48,7 +48,7 @@ function Head({ task, params, missing }) {
     action: t("tasks.cancel"),
     run: () => act("task.cancel", { id: task.id }),
   });
-  const title = html`<span class="task-title one-line"><${Text} value=${task.summary || t("tasks.one", { id: shortId(task.id) })} /></span>`;
+  const title = html`<${Text} value=${task.summary || t("tasks.one", { id: shortId(task.id) })} class="one-line" />`;
   return html`<${PageHead} title=${title} lead=${html`<span role="status"><${State} value=${task.state} /></span>`}>
       <${BackLink} params=${params} />
       ${!hasEnded(task) && !missing && html`<${Button} onClick=${cancel} aria-haspopup="dialog">${t("tasks.cancel")}</${Button}>`}
@@ -68,7 +68,7 @@ function Asked({ task, missing }) {
 }
 
 function About({ task, inbound }) {
-  const id = (value, label) => html`<span class="copied-id"><${Text} value=${value} class="mono" /><${Copy} text=${value} label=${label} /></span>`;
+  const id = (value, label) => html`<span class="with-copy"><${Text} value=${value} class="mono" /><${Copy} text=${value} label=${label} /></span>`;
   return html`<${Card} title=${t("tasks.about")}><${Facts} items=${[
     [t("tasks.server"), html`<a href=${href("inbound", task.serverId)}><${Text} value=${inbound?.name ?? task.serverId} class="one-line" /></a>`],
     [t("tasks.skill"), html`<${Text} value=${task.skill} class="one-line" />`],

@@ -15,6 +15,7 @@ export default {
   "sessions.kind.stream": "流",
   "sessions.kind.request": "等待中",
   "sessions.context": "上下文",
+  "sessions.context.copy": "复制上下文 ID",
   "sessions.agent": "智能体",
   "sessions.state": "状态",
   "sessions.turns": "轮次",
