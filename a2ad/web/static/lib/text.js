@@ -37,11 +37,16 @@ export const Address = ({ value }) => html`<bdi class="foreign mono">${visible(v
 export function useNow() {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), TICK);
-    return () => clearInterval(timer);
+    clocks.add(setNow);
+    return () => clocks.delete(setNow);
   }, []);
   return now;
 }
+
+const clocks = new Set();
+setInterval(() => {
+  for (const tell of clocks) tell(Date.now());
+}, TICK);
 
 /** A moment: how long ago, and exactly on hovering. @param {{at?: string | null}} props ISO 8601 */
 export function Time({ at }) {

@@ -112,7 +112,7 @@ function Rows({ shown, waiting, wanted, inbounds, onChange }) {
       { created: exactTime(task.createdAt), updated: exactTime(task.updatedAt) })}><${Time} at=${task.updatedAt} /></span>` },
   ];
   return html`<div class="task-rows ${waiting ? "waiting" : ""}" ref=${element} tabindex="-1" aria-busy=${waiting ? "true" : "false"}>
-    <${Table} caption=${t("tasks.list")} columns=${columns} rows=${rows}
+    <${Table} caption=${t("tasks.list")} columns=${columns} rows=${rows} shown=${[addressOf(wanted), inbounds]}
       empty=${html`<${None} filtered=${isFiltered(wanted)} onChange=${onChange} />`} /></div>`;
 }
 

@@ -1,4 +1,4 @@
-import { has, locale, t } from "../lib/i18n.js";
+import { format, has, t } from "../lib/i18n.js";
 import { exactTime, number } from "../lib/format.js";
 import { Artifact, Button, Card, Empty, Facts, LongText, Parts, State, Text, Tree, html, textOf, useState } from "../lib/ui.js";
 import { hasEnded } from "./tasks-follow.js";
@@ -64,7 +64,7 @@ export function Timeline({ steps }) {
 const Came = ({ step }) => html`<${Text} value=${step.artifact} class="mono" /> ${t("tasks.pieces", { n: step.pieces })}`;
 
 /** With seconds: much happens within a minute. */
-const clock = (at) => new Intl.DateTimeFormat(locale(), { timeStyle: "medium" }).format(new Date(at));
+const clock = (at) => format(Intl.DateTimeFormat, { timeStyle: "medium" }).format(new Date(at));
 
 /** What the agent has added: what it used and why it stopped, in words; the rest as it is. @param {{metadata: object}} props */
 export function Metadata({ metadata }) {
