@@ -25,7 +25,9 @@ function List({ rows }) {
   const [offset, setOffset] = useState(0);
   const { busy, notice, run, clear } = useAction();
   const from = Math.min(offset, Math.max(0, Math.floor((rows.length - 1) / ROWS) * ROWS));
+  const [changed, setChanged] = useState("");
   const change = (action, { id }) => run(async () => {
+    setChanged(`${action} ${id}`);
     const answer = await act(`outbound.${action}`, { id });
     await live.refresh();
     return answer;
@@ -38,9 +40,9 @@ function List({ rows }) {
     { key: "tools", label: t("outbound.tools"), class: "number", render: (row) =>
       t("outbound.tools.of", { tools: row.toolCount, skills: row.skillCount }) },
     { key: "actions", label: t("outbound.actions"), class: "actions", render: (row) => html`
-      ${row.enabled && html`<${Button} small disabled=${busy} onClick=${() => change("refresh", row)}
+      ${row.enabled && html`<${Button} small busy=${busy && changed === `refresh ${row.id}`} onClick=${() => change("refresh", row)}
         aria-label=${t("outbound.refresh.of", { name: brief(row.name) })}>${t("outbound.refresh")}</${Button}>`}
-      <${Button} small disabled=${busy} onClick=${() => change(row.enabled ? "disable" : "enable", row)}
+      <${Button} small busy=${busy && changed.endsWith(`able ${row.id}`)} onClick=${() => change(row.enabled ? "disable" : "enable", row)}
         aria-label=${t(row.enabled ? "outbound.disable.of" : "outbound.enable.of", { name: brief(row.name) })}>
         ${t(row.enabled ? "outbound.disable" : "outbound.enable")}</${Button}>` },
   ];

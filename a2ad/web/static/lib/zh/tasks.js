@@ -1,6 +1,6 @@
 export default {
   "tasks.title": "任务",
-  "tasks.lead": "客户端请求过的全部任务，最近有变化的在前。",
+  "tasks.lead": "客户端发起的全部任务，最近更新的排在最前。",
   "tasks.list": "全部任务",
   "tasks.total.other": "共 {n} 个任务",
   "tasks.none": "还没有任务。",
@@ -52,7 +52,7 @@ export default {
   "tasks.from.agent": "智能体",
   "tasks.timeline": "时间线",
   "tasks.frame": "第 {n} 帧",
-  "tasks.pieces.other": "分 {n} 段到达",
+  "tasks.pieces.other": "共收到 {n} 段",
   "tasks.metadata": "智能体附加的信息",
   "tasks.usage.inputTokens": "输入 token",
   "tasks.usage.outputTokens": "输出 token",
