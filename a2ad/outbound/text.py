@@ -44,7 +44,7 @@ def printable(text: str) -> str:
 
 
 class Mask:
-    """Takes tokens out of texts, as they are and as JSON writes them; those of fewer than `shortest` characters stay."""
+    """Takes tokens out of texts, as they are and as JSON writes them; not those of fewer than `shortest` characters."""
 
     def __init__(self, tokens: Iterable[str], *, shortest: int = 1) -> None:
         words = {token for token in tokens if len(token) >= shortest}
