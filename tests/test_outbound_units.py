@@ -118,6 +118,8 @@ def test_what_cannot_become_a_token_is_shown_at_once() -> None:
     assert [masked.feed(piece) for piece in ("hello se", "cond", " secre", "t.")] == ["hello ", "second", " ", "***."]
     assert masked.feed("sec") + masked.end() == "sec"
     assert Mask([""])("nothing") == "nothing"
+    assert Mask(["nothing"], shortest=8)("nothing") == "nothing"
+    assert Mask(["anything"], shortest=8)("anything") == "***"
 
 
 @pytest.mark.parametrize(("secret", "name", "hidden"), [

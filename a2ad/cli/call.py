@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2ad.cli.completing import complete_connection
+from a2ad.cli.completing import complete_connection, complete_enabled_skill
 from a2ad.cli.inputs import daemon_options, text_argument
 from a2ad.cli.terminal import Conversation, exit_on_signals, tell_output_error
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("connection", shell_complete=complete_connection)
-@click.argument("words", metavar="[SKILL] TEXT", nargs=-1, required=True)
+@click.argument("words", metavar="[SKILL] TEXT", nargs=-1, required=True, shell_complete=complete_enabled_skill)
 @click.option("--context", "context_id", metavar="ID", help="The remote's conversation; else always the same one.")
 @click.option("--task", "task_id", metavar="ID", help="The remote's task that waits for this answer.")
 @daemon_options

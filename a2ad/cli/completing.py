@@ -35,13 +35,17 @@ Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], "list[Com
 
 
 def _completer(offered: Callable[[Daemon], Iterable[tuple[Any, Any]]]) -> Completer:
+    return _completer_within(lambda daemon, _ctx: offered(daemon))
+
+
+def _completer_within(offered: Callable[[Daemon, click.Context], Iterable[tuple[Any, Any]]]) -> Completer:
     """Offers values with what is said of each, those that begin as the word does."""
 
     def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         from click.shell_completion import CompletionItem
 
         try:
-            found = dict(offered(_daemon(ctx)))
+            found = dict(offered(_daemon(ctx), ctx))
         except Exception:  # noqa: BLE001 - a prompt is no place for what went wrong
             return []
         return [
@@ -85,6 +89,26 @@ def _tasks(wanted: Callable[[Row], bool]) -> Completer:
     return _completer(offered)
 
 
+def _skills(name: str, wanted: Callable[[Row, str], bool] = lambda _row, _skill: True) -> Completer:
+    """The skills of the inbound server or connection that the words before name; once, where a text follows."""
+
+    def offered(daemon: Daemon, ctx: click.Context) -> Iterable[tuple[Any, Any]]:
+        if ctx.params.get("words"):
+            return
+        # behind an option that lacks its value, click has not read the arguments yet
+        given = ctx.params.get(name.removesuffix("s")) or ctx.params.get("connection") or ctx.args[0]
+        row = daemon.find(name, given)
+        for skill in row.get("skills") or (row.get("card") or {}).get("skills") or ():
+            if wanted(row, skill["id"]):
+                yield skill["id"], skill.get("name")
+
+    return _completer_within(offered)
+
+
+def _disabled(row: Row, skill: str) -> bool:
+    return skill in (row.get("disabledSkills") or ())
+
+
 def _presets(daemon: Daemon) -> Iterable[tuple[Any, Any]]:
     return ((row.get("id"), row.get("name")) for row in daemon.get("/presets", timeout=PATIENCE))
 
@@ -112,6 +136,10 @@ complete_connection = _named("outbounds")
 complete_task = _tasks(lambda _row: True)
 complete_open_task = _tasks(_goes_on)
 complete_waiting_task = _tasks(_waits)
+complete_inbound_skill = _skills("inbounds")
+complete_skill = _skills("outbounds")
+complete_enabled_skill = _skills("outbounds", lambda row, skill: not _disabled(row, skill))
+complete_disabled_skill = _skills("outbounds", _disabled)
 complete_presets = _completer(_presets)
 complete_context = _completer(_contexts)
 complete_peer = _completer(_peers)

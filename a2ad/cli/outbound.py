@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from a2ad.cli.acts import Row, act, done, given, present
-from a2ad.cli.completing import complete_connection, complete_presets
+from a2ad.cli.completing import (
+    Completer,
+    complete_connection,
+    complete_disabled_skill,
+    complete_enabled_skill,
+    complete_presets,
+    complete_skill,
+)
 from a2ad.cli.groups import ListGroup
 from a2ad.cli.inputs import daemon_options, given_token, needed_token, token_options
 from a2ad.cli.table import aligned, table
@@ -39,6 +46,10 @@ preset_option = click.option(
     shell_complete=complete_presets,
     help="The preset that the connection is for, if any.",
 )
+
+
+def _skill_option(name: str, complete: Completer, told: str) -> Callable[[Any], Any]:
+    return click.option(name, multiple=True, metavar="ID", shell_complete=complete, help=told)
 
 
 @outbound.command("list")
@@ -142,11 +153,11 @@ def add(
 @click.option(
     "--auth-token-env", metavar="VAR", help="The variable of the daemon that holds the token; empty for none."
 )
-@click.option("--disable-skill", multiple=True, metavar="ID", help="No tool any more; repeatable.")
-@click.option("--enable-skill", multiple=True, metavar="ID", help="A tool again; repeatable.")
+@_skill_option("--disable-skill", complete_enabled_skill, "No tool any more; repeatable.")
+@_skill_option("--enable-skill", complete_disabled_skill, "A tool again; repeatable.")
 @click.option("--skill-title", type=(str, str), multiple=True, metavar="ID TITLE", help="What the tool is called.")
 @click.option("--skill-description", type=(str, str), multiple=True, metavar="ID TEXT", help="What models read of it.")
-@click.option("--skill-reset", multiple=True, metavar="ID", help="As the agent's card has it; repeatable.")
+@_skill_option("--skill-reset", complete_skill, "As the agent's card has it; repeatable.")
 @click.option("--token-origin", multiple=True, metavar="URL", help="May get the token, too; repeatable.")
 @click.option("--no-token-origin", multiple=True, metavar="URL", help="May not get it any more; repeatable.")
 @daemon_options

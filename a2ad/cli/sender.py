@@ -20,7 +20,7 @@ from a2ad.outbound.card import fetch_card
 from a2ad.outbound.client import CANCEL_SECONDS, Remote, endpoint_of
 from a2ad.outbound.net import Net, origin_of
 from a2ad.outbound.telling import size_alone, tell
-from a2ad.outbound.text import MESSAGE, Mask, StreamMask, line
+from a2ad.outbound.text import MESSAGE, Masks, StreamMask, line
 
 #: how long a task may take to be canceled where the agent has been silent for too long already
 LAST_SECONDS = 5.0
@@ -34,8 +34,8 @@ class Sender:
         self._token = token
         self._patience = patience
         self._conversation = conversation
-        self._mask = Mask([token or ""])
-        self._said = StreamMask(self._mask)
+        self._masks = Masks([token or ""])
+        self._said = StreamMask(self._masks.answers)
         self._jobs: set[asyncio.Task[None]] = set()
         self._work: asyncio.Task[dict[str, Any]] | None = None
         self._leaving: int | None = None
@@ -72,7 +72,7 @@ class Sender:
             remote = Remote(net, endpoint, self._spawn)
             answer = await remote.call(message, patience=self._patience, observer=self._observe)
         except RemoteError as error:
-            text = line(str(error), MESSAGE, self._mask)
+            text = line(str(error), MESSAGE, self._masks.errors)
             refused = isinstance(error, RemoteRefused) and error.status == 401
             if refused and endpoint is not None and endpoint.token != self._token:
                 text += "; the token goes to the origin of the card alone"
@@ -82,7 +82,7 @@ class Sender:
         return self._result(answer)
 
     def _result(self, answer: Answer) -> dict[str, Any]:
-        text = self._mask(tell(answer, size_alone))
+        text = tell(answer, size_alone, self._masks)
         failed = answer.state is not None and answer.state.terminal and answer.state is not TaskState.COMPLETED
         message = f"the remote task is {answer.state.value}" if answer.state is not None else "answered with a message"
         result = {"ok": not failed, "message": message, "text": text, "state": answer.state}
@@ -94,7 +94,7 @@ class Sender:
             return
         try:
             if isinstance(update, Stated):
-                self._conversation.state(update.state, self._mask(update.text))
+                self._conversation.state(update.state, self._masks.of_status(update.state)(update.text))
             elif text := self._said.feed(update.text):
                 self._conversation.say(text)
         except OSError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from a2ad.cli.acts import given, refusals
-from a2ad.cli.completing import complete_inbound, complete_waiting_task
+from a2ad.cli.completing import complete_inbound, complete_inbound_skill, complete_waiting_task
 from a2ad.cli.inputs import daemon_options, text_argument
 from a2ad.cli.terminal import Conversation, Failure, echo_json, echo_json_line, exit_on_signals, note, tell_output_error
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("inbound", shell_complete=complete_inbound)
 @click.argument("text")
-@click.option("--skill", metavar="ID", help="The skill that is meant.")
+@click.option("--skill", metavar="ID", shell_complete=complete_inbound_skill, help="The skill that is meant.")
 @click.option("--context", "context_id", metavar="ID", help="Go on with this conversation.")
 @click.option("--task", "task_id", metavar="ID", shell_complete=complete_waiting_task, help="Answer this task.")
 @click.option("--no-wait", is_flag=True, help="Only begin the task, and print its id.")

@@ -16,7 +16,7 @@ from a2ad.outbound.contract import CallResult, new_message
 from a2ad.outbound.files import keep_file
 from a2ad.outbound.registry import OutboundRegistry
 from a2ad.outbound.telling import tell
-from a2ad.outbound.text import MESSAGE, Mask, StreamMask, line
+from a2ad.outbound.text import MESSAGE, Masks, StreamMask, line
 from a2ad.store import OPERATOR
 
 #: how many daemons a call may have come through, itself included
@@ -98,11 +98,13 @@ async def _call_skill(
     context_id = context_id or ""
     if answer.task_id is not None and answer.asks:
         registry.remember_task(connection, answer.task_id, caller.key, context_id)
-    told = partial(tell, answer, partial(keep_file, registry.state_dir))
+    masks = call.masks
+    told = partial(tell, answer, partial(keep_file, registry.state_dir), masks)
     said = await asyncio.to_thread(told) if answer.has_files else told()
-    mask = call.mask
-    reason = line(text_of(answer.status_parts), MESSAGE, mask)
-    return CallResult(mask(said), answer.state, answer.task_id, context_id, reason)
+    reason = line(text_of(answer.status_parts), MESSAGE, masks.of_status(answer.state))
+    if answer.failed and not reason:  # what it said stands for it
+        said = masks.errors(said)
+    return CallResult(said, answer.state, answer.task_id, context_id, reason)
 
 
 def _chosen(connection: Connection, skill_id: str | None) -> str | None:
@@ -131,9 +133,9 @@ class _Call:
         self._observer = observer
 
     @property
-    def mask(self) -> Mask:
+    def masks(self) -> Masks:
         """The token may have become another one during the call; the remote knows that of the call, too."""
-        return Mask([self._token, self._connection.token or ""])
+        return Masks([self._token, self._connection.token or ""])
 
     async def answered(self, message: dict[str, Any], skill_id: str | None, text: str) -> Answer:
         """The answer. Raises `RemoteError`, also where the connection is taken away meanwhile."""
@@ -156,7 +158,7 @@ class _Call:
         try:
             return await self._send(message)
         except RemoteError as error:
-            raise type(error)(line(str(error), MESSAGE, self.mask)) from None
+            raise type(error)(line(str(error), MESSAGE, self.masks.errors)) from None
 
     async def _ask_policy(self, skill_id: str | None, text: str) -> None:
         host, connection = self._registry.host, self._connection
@@ -180,7 +182,7 @@ class _Call:
         endpoint = await connection.endpoint()
         self._token = endpoint.token or ""
         remote = Remote(self._registry.net, endpoint, connection.abandon)
-        masked = _Masked(self._observer, self.mask) if self._observer is not None else None
+        masked = _Masked(self._observer, self.masks) if self._observer is not None else None
         try:
             answer = await remote.call(
                 message,
@@ -191,7 +193,7 @@ class _Call:
             raise self._explained(error, endpoint) from None
         if masked is not None:
             masked.end()
-        mask = self.mask
+        mask = self.masks.errors
         if any(mask.hides(each) for each in (answer.task_id, answer.context_id) if each is not None):
             raise RemoteInvalid("the agent gives the token back as an id")
         return answer
@@ -209,10 +211,10 @@ class _Call:
 class _Masked:
     """Passes on what is observed, without the token: the end of a text waits where a token may have begun."""
 
-    def __init__(self, observer: Observer, mask: Mask) -> None:
+    def __init__(self, observer: Observer, masks: Masks) -> None:
         self._observer = observer
-        self._mask = mask
-        self._said = StreamMask(mask)
+        self._masks = masks
+        self._said = StreamMask(masks.answers)
 
     def observe(self, update: Said | Stated) -> None:
         if isinstance(update, Said):
@@ -220,7 +222,7 @@ class _Masked:
         else:
             if update.state.terminal or update.state.interrupted:
                 self.end()
-            self._observer(Stated(update.state, self._mask(update.text)))
+            self._observer(Stated(update.state, self._masks.of_status(update.state)(update.text)))
 
     def end(self) -> None:
         self._say(self._said.end())

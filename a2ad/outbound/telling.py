@@ -9,7 +9,7 @@ import orjson
 
 from a2ad.model import TaskState
 from a2ad.outbound.answer import Answer
-from a2ad.outbound.text import DESCRIPTION, NAME, line
+from a2ad.outbound.text import DESCRIPTION, NAME, Masks, line
 
 #: files of one answer that are kept
 MAX_FILES = 20
@@ -19,14 +19,16 @@ MAX_FILES = 20
 Keep = Callable[[str, str], str]
 
 
-def tell(answer: Answer, keep: Keep) -> str:
-    """What the remote said, once: its artifacts, or what stands for them; and why it did not complete."""
+def tell(answer: Answer, keep: Keep, masks: Masks) -> str:
+    """What the remote said, once: its artifacts, or what stands for them; and why it did not complete. Without the
+    tokens.
+    """
     files = _Files(keep)
     groups = [_told(parts, files) for parts in answer.result_parts()]
     if answer.state is not None and answer.state is not TaskState.COMPLETED:
         words = _told(answer.status_parts, files)
-        groups += [words] if words not in groups else []
-    return "\n\n".join(group for group in groups if group)
+        groups += [masks.of_status(answer.state)(words)] if words not in groups else []
+    return masks.answers("\n\n".join(group for group in groups if group))
 
 
 def size_alone(raw: str, _name: str) -> str:

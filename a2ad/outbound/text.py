@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 
+from a2ad.model import TaskState
+
 MASK = "***"
 #: of a name, of a description, and of an error's text, in characters
 NAME, DESCRIPTION, MESSAGE = 200, 1000, 4000
@@ -15,6 +17,8 @@ NAME, DESCRIPTION, MESSAGE = 200, 1000, 4000
 QUOTED = 16_000
 #: a token that is shorter may be in a name by chance, in characters
 SHORTEST = 6
+#: a token that is shorter may be an ordinary word of an answer, in characters
+SHORTEST_IN_ANSWERS = 8
 # C0 and C1 controls but for tab and line breaks; what turns the direction of text; what is not seen at all
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
@@ -40,10 +44,10 @@ def printable(text: str) -> str:
 
 
 class Mask:
-    """Takes a token out of texts, as it is and as JSON writes it."""
+    """Takes tokens out of texts, as they are and as JSON writes them; not those of fewer than `shortest` characters."""
 
-    def __init__(self, tokens: Iterable[str]) -> None:
-        words = {token for token in tokens if token}
+    def __init__(self, tokens: Iterable[str], *, shortest: int = 1) -> None:
+        words = {token for token in tokens if len(token) >= shortest}
         words |= {orjson.dumps(word).decode()[1:-1] for word in words}
         self._words = sorted(words, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, self._words))) if words else None
@@ -82,3 +86,19 @@ class StreamMask:
     def end(self) -> str:
         rest, self._rest = self._rest, ""
         return rest
+
+
+class Masks:
+    """What takes tokens out of what a remote says: `answers` out of its answers, where a short token may be an ordinary
+    word; `errors`, which takes out every one, out of all else.
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        tokens = list(tokens)
+        self.answers = Mask(tokens, shortest=SHORTEST_IN_ANSWERS)
+        self.errors = Mask(tokens)
+
+    def of_status(self, state: TaskState | None) -> Mask:
+        """For the message of a task's status: why it failed is an error, anything else is part of the answer."""
+        failed = state is not None and state.terminal and state is not TaskState.COMPLETED
+        return self.errors if failed else self.answers

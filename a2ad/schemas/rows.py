@@ -173,6 +173,8 @@ class Attention(shapes.Row):
     id = shapes.text()
     message = shapes.text()
     task_id = fields.String(data_key="taskId")
+    server_id = fields.String(data_key="serverId")
+    summary = fields.String()
     question = fields.String()
     options = fields.List(fields.Dict())
     deadline = fields.Raw()

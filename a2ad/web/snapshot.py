@@ -110,13 +110,14 @@ class Snapshots:
         """The newest of the tasks that wait for somebody."""
         waiting = []
         for state in sorted(INTERRUPTED):
-            query = TaskQuery(state=state, limit=MOST_QUESTIONS, history="none")
+            query = TaskQuery(state=state, limit=MOST_QUESTIONS, history="first")
             for stored in (await self._engine.store.tasks(query)).tasks:
                 asked = _bounded(question_of(stored.row))
                 question = line(asked["question"], MESSAGE)
                 message = line(question, NAME) or "waits for an answer"
                 identity = {"kind": "question", "id": stored.row.id, "taskId": stored.row.id, "message": message}
-                waiting.append({**identity, **asked, "question": question})
+                about = {"serverId": stored.row.inbound_id, "summary": task_row(stored_view(stored))["summary"]}
+                waiting.append({**identity, **about, **asked, "question": question})
         return waiting
 
     def presets(self) -> list[dict[str, Any]]:

@@ -95,10 +95,13 @@ def test_fields_say_what_is_wrong_with_them(panel: Panel, agents: DaemonProcess,
     panel.fill('.settle input[name="timeoutMs"]', "soon")
     panel.fill('.settle input[name="bearerTokenEnv"]', "no variable")
     panel.button(panel.t("outbound.connect.do"))
-    panel.find('.settle [data-field="name"] .errors', "must not be empty")
+    panel.find('.settle [data-field="name"] .errors', panel.t("form.required"))
+    panel.until(lambda: panel.focused().get_attribute("name") == "name", "the focus at the mistake")
+    panel.fill('.settle input[name="name"]', "two words: too many")
+    panel.button(panel.t("outbound.connect.do"))
     panel.find('.settle [data-field="timeoutMs"] .errors', "must be a whole number")
     panel.find('.settle [data-field="bearerTokenEnv"] .errors', "must be the name of a variable")
-    assert panel.focused().get_attribute("name") == "name"
+    panel.until(lambda: panel.focused().get_attribute("name") == "timeoutMs", "the focus at the first mistake")
     axe_clean(panel)
     assert agents.read("")["outbounds"] == []
 

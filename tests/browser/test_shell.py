@@ -59,6 +59,13 @@ def test_a_language_that_was_chosen_stays(panel: Panel) -> None:
     panel.find("h1", HEADINGS[panel.view.code])
 
 
+def test_another_language_leaves_what_was_typed(panel: Panel) -> None:
+    panel.show("inbound/new").fill('[name="description"]', "Half a sentence")
+    panel.choose("language", "zh")
+    panel.find("h1", panel.t("inbound.new"))
+    assert panel.find('[name="description"]').get_property("value") == "Half a sentence"
+
+
 # themes
 
 

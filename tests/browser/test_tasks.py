@@ -228,7 +228,7 @@ def test_a_question_is_answered_with_a_text(panel: Panel, agents: DaemonProcess,
     panel.show(f"tasks/{task}")
     panel.find(".question", "Which city?")
     panel.button(panel.t("overview.answer"))
-    panel.find('.question [role="alert"]', "must not be empty")
+    panel.find(".question .errors", panel.t("form.required"))
     panel.screenshot(f"task-question-{panel.view}")
     axe_clean(panel)
 
@@ -354,6 +354,17 @@ def test_a_task_that_is_deleted_meanwhile_says_so(panel: Panel, agents: DaemonPr
     agents.act("inbound.remove", id=short_lived)
     panel.find(".notice", panel.t("tasks.gone"))
     panel.gone(".question")
+
+
+def test_a_task_that_is_deleted_for_its_age_says_so(
+    launch: Callable[..., DaemonProcess], open_panel: Callable[..., Panel]
+) -> None:
+    daemon = launch(config="[store]\nretention_days = 0.00015\n")  # some thirteen seconds
+    task = daemon.send(daemon.create_inbound(), "hello")["id"]
+    panel = open_panel(daemon, route=f"tasks/{task}")
+    panel.bring_about("status of 404")
+    becomes(panel, "TASK_STATE_COMPLETED")
+    panel.find(".notice", panel.t("tasks.gone"))
 
 
 def test_the_other_tasks_of_a_context_are_a_press_away(panel: Panel, agents: DaemonProcess, inbound: str) -> None:

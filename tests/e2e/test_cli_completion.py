@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli_support import PROGRAM, environment, run
 from tests.daemon import DaemonProcess, running
+from tests.remote import Remote
 
 EVIL = "$(touch evil) `x` * a,b"
 
@@ -83,6 +84,27 @@ def test_ids_and_names_are_those_of_the_daemon(shell: str, daemon: DaemonProcess
     for inbound in (one, evil):
         daemon.act("inbound.remove", id=inbound)
     assert list(tmp_path.glob("evil")) == []
+
+
+def test_skills_are_those_of_the_agent_that_was_named(shell: str, daemon: DaemonProcess, tmp_path: Path) -> None:
+    inbound = daemon.create_inbound(name="mine")
+    url = daemon.url
+    with Remote(skills=[{"id": skill, "name": skill.title(), "tags": []} for skill in ("sum", "chat")]) as remote:
+        outbound = daemon.act("outbound.create", name="far", agentCardUrl=remote.card_url)["id"]
+        assert offered(shell, "a2ad call far", url, tmp_path) == ({"sum", "chat"}, "")
+        assert offered(shell, f"a2ad call {outbound}", url, tmp_path, "s") == ({"sum"}, "")
+        assert offered(shell, "a2ad call --task x far", url, tmp_path) == ({"sum", "chat"}, "")
+        assert "sum" not in offered(shell, "a2ad call far chat", url, tmp_path)[0]
+        daemon.act("outbound.update", id=outbound, disabledSkills=["sum"])
+        assert offered(shell, "a2ad call far", url, tmp_path) == ({"chat"}, "")
+        for name in ("set", "update"):
+            assert offered(shell, f"a2ad outbound {name} far --disable-skill", url, tmp_path) == ({"chat"}, "")
+            assert offered(shell, f"a2ad outbound {name} far --enable-skill", url, tmp_path) == ({"sum"}, "")
+        assert offered(shell, "a2ad outbound set far --skill-reset", url, tmp_path) == ({"sum", "chat"}, "")
+        assert offered(shell, "a2ad inbound test mine --skill", url, tmp_path) == ({"chat"}, "")
+        assert offered(shell, "a2ad outbound set nobody --disable-skill", url, tmp_path) == (set(), "")
+        daemon.act("outbound.remove", id=outbound)
+    daemon.act("inbound.remove", id=inbound)
 
 
 def test_without_a_daemon_nothing_is_offered_and_nothing_said(shell: str, tmp_path: Path) -> None:

@@ -312,6 +312,25 @@ def test_the_token_goes_to_the_origin_of_the_card_alone_and_is_not_said(remote: 
         assert [asked.headers.get("authorization") for asked in other.requests] == [None]
 
 
+@pytest.mark.parametrize("token", ["test", "t"])
+def test_a_token_that_is_an_ordinary_word_stays_in_answers_but_not_in_failures(remote: Remote, token: str) -> None:
+    text = "this is a test of testing, tick"
+    env = {"REMOTE_TOKEN": token}
+    remote.on("SendStreamingMessage", stream(snapshot("WORKING"), artifact(text), status("COMPLETED")))
+    remote.on("GetTask", answer(snapshot("COMPLETED", "", parts_of(text))["task"]))
+    done = send(remote.card_url, "hello", "--token-env", "REMOTE_TOKEN", env=env)
+    assert (done.status, done.out) == (0, f"{text}\n"), done
+    failed = stream(snapshot("WORKING"), snapshot("FAILED", "Not with test!", parts_of(text)))
+    remote.on("SendStreamingMessage", failed, refusal(-32602, "test is wrong"))
+    done = send(remote.card_url, "hello", "--token-env", "REMOTE_TOKEN", env=env)
+    assert (done.status, done.out) == (1, f"{text}\n"), done
+    told = done.err.rpartition("failed: ")[2]
+    assert told == "Not with test!\n".replace(token, "***")
+    refused = send(remote.card_url, "hello", "--token-env", "REMOTE_TOKEN", env=env)
+    assert "test" not in refused.err
+    assert "*** is wrong" in refused.err or token == "t"
+
+
 def test_a_direct_message_that_ends_like_the_token_begins_is_whole(remote: Remote) -> None:
     remote.on("SendStreamingMessage", stream({"message": said("all of s3cr3t-of")}))
     done = send(remote.card_url, "hello", "--token-env", "REMOTE_TOKEN", env={"REMOTE_TOKEN": TOKEN})

@@ -192,7 +192,10 @@ def test_a_question_is_in_the_task_and_in_what_needs_attention_until_it_is_answe
     waits = datetime.fromisoformat(question["deadline"]) - datetime.fromisoformat(asked)
     assert timedelta(seconds=570) < waits <= timedelta(seconds=600)
     rows = {row["taskId"]: row for row in attention(daemon)}
-    assert rows[task_id] == {"kind": "question", "id": task_id, "taskId": task_id, "message": "May I?", **question}
+    about = {"serverId": inbound, "summary": "options"}
+    assert rows[task_id] == {
+        "kind": "question", "id": task_id, "taskId": task_id, "message": "May I?", **about, **question
+    }  # fmt: skip
     assert rows[other]["question"] == "Who are you?"
     assert "options" not in rows[other]
 

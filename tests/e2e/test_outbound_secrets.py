@@ -170,6 +170,28 @@ def test_a_token_that_comes_back_is_told_nowhere(daemon: DaemonProcess, remote: 
     assert len(remote.asked("SendStreamingMessage")) == 2
 
 
+def test_a_token_that_is_an_ordinary_word_stays_in_answers_but_not_in_failures(
+    daemon: DaemonProcess, remote: Remote
+) -> None:
+    outbound = connect(daemon, remote)
+    daemon.act("outbound.setAuth", id=outbound, token="test")
+    text = "this is a test of testing"
+    remote.on(
+        "SendStreamingMessage",
+        answer(snapshot("COMPLETED", "", parts_of(text))),
+        answer(snapshot("INPUT_REQUIRED", "Which test?")),
+        answer(snapshot("FAILED", "The test failed", parts_of(text))),
+        answer(snapshot("FAILED", "", parts_of(text))),
+        refusal(-32602, "test is wrong"),
+    )
+    assert call(daemon, outbound)["text"] == text
+    assert call(daemon, outbound)["text"] == "Which test?"
+    failed = call(daemon, outbound, status=409)
+    assert (failed["message"], failed["text"]) == ("The *** failed", f"{text}\n\nThe *** failed")
+    assert call(daemon, outbound, status=409)["text"] == "this is a *** of ***ing"
+    assert "*** is wrong" in call(daemon, outbound, status=409)["message"]
+
+
 def _has_token(text: str) -> bool:
     """Or the beginning of it: enough to be worth something."""
     words = (TOKEN[:14], json.dumps(TOKEN)[1:14], json.dumps(json.dumps(TOKEN)[1:14])[1:-1])

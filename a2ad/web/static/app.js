@@ -35,8 +35,8 @@ function App() {
     <${Navigation} page=${route.page} snapshot=${snapshot} />
     <div class="content">
       ${status === "offline" && html`<${Offline} first=${!snapshot} />`}
-      <main id="main" tabindex="-1" ref=${main} data-page=${route.page} key=${route.page}>
-        ${snapshot ? html`<${Page} key=${`${route.page} ${language}`} route=${route} />` : html`<${Waiting} page=${route.page} />`}
+      <main id="main" tabindex="-1" ref=${main} data-page=${route.page} key=${route.page} aria-busy=${snapshot ? undefined : "true"}>
+        ${snapshot ? html`<${Page} route=${route} />` : html`<${Waiting} page=${route.page} />`}
       </main>
     </div>
   </div>`;

@@ -25,14 +25,16 @@ const PATHS = {
 /** A drawing that says nothing by itself. @param {{name: keyof typeof PATHS}} props */
 export const Icon = ({ name }) => html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${PATHS[name]} /></svg>`;
 
+const still = (event) => event.preventDefault();
+
 /**
- * A button. While `busy` it cannot be pressed and says so.
+ * A button. While `busy` it cannot be pressed and says so, and keeps the focus.
  * @param {{kind?: "plain" | "primary" | "danger" | "quiet", busy?: boolean, disabled?: boolean, type?: string,
  *   small?: boolean, onClick?: (event: Event) => void, children?: unknown}} props others go to the element
  */
-export function Button({ kind = "plain", busy = false, disabled = false, type = "button", small = false, children,
-  class: more = "", ...rest }) {
-  return html`<button ...${rest} type=${type} disabled=${disabled || busy} aria-busy=${busy ? "true" : undefined}
+export function Button({ kind = "plain", busy = false, disabled = false, type = "button", small = false, onClick,
+  children, class: more = "", ...rest }) {
+  return html`<button ...${rest} type=${type} disabled=${disabled} aria-disabled=${busy ? "true" : undefined} onClick=${busy ? still : onClick} aria-busy=${busy ? "true" : undefined}
     class="button ${kind} ${small ? "small" : ""} ${busy ? "busy" : ""} ${more}"><span class="button-text">${children}</span></button>`;
 }
 

@@ -5,6 +5,9 @@ import { visible } from "./format.js";
 import { html, uniqueId, useEffect, useRef, useState } from "./html.js";
 import { Button, Icon } from "./controls.js";
 
+/** The daemon begins its messages with the field that they are about; nobody has typed this one. */
+const UNSEEN = /^id: /;
+
 /**
  * What became of an action, where it was started.
  * @param {{notice: {kind: "done" | "failed", text: string} | null, onClose?: () => void}} props
@@ -22,7 +25,7 @@ export function Notice({ notice, onClose }) {
 /** An error as a text for whoever looks at the page. @param {unknown} error */
 export function explain(error) {
   if (error instanceof ApiError && error.status === 0) return t("error.unreachable");
-  return error?.message || t("error.unknown");
+  return (error?.message ?? "").replace(UNSEEN, "") || t("error.unknown");
 }
 
 /**

@@ -42,8 +42,8 @@ function element({ type, value, onInput, options, attributes }) {
  * The values of a form, and what becomes of sending them.
  * @param {object} initial the fields' first values
  * @param {(values: object) => Promise<any>} submit such as `(values) => act("inbound.create", values)`
- * @returns {object} `values`, `set(name, value)`, `field(name)` (the props of a Field), `busy`, `notice`, `reset()`,
- * `onSubmit`, which is {@link Form}'s. Errors that belong to no field that was asked for are in the notice
+ * @returns {object} `values`, `set(name, value)`, `field(name)` (the props of a Field), `busy`, `notice`, `unsaid()`
+ * (the notice, where the fields do not say it already), `reset()`, and `onSubmit`, which is {@link Form}'s
  */
 export function useForm(initial, submit) {
   const [values, setValues] = useState(initial);
@@ -55,18 +55,33 @@ export function useForm(initial, submit) {
   const set = (name, value) => setValues((old) => ({ ...old, [name]: value }));
   const onSubmit = (event) => {
     event.preventDefault();
-    return action.run(() => submit(values));
+    const missing = emptyFields(form.current);
+    return action.run(() => (missing.length ? refuse(missing) : submit(values)));
   };
-  const field = (name) => ({
-    name, value: values[name], onInput: (value) => set(name, value), errors: errorsOf(action.errors, name),
-  });
-  return { ...action, values, set, field, onSubmit, form, reset: () => (setValues(initial), action.clear()) };
+  const fields = new Set();
+  const field = (name) => {
+    fields.add(name);
+    return { name, value: values[name], onInput: (value) => set(name, value), errors: errorsOf(action.errors, name) };
+  };
+  const said = (paths) => paths.length > 0 && paths.every((path) => [...fields].some((name) => isOf(path, name)));
+  const unsaid = () => (said(Object.keys(action.errors)) ? null : action.notice);
+  return { ...action, unsaid, values, set, field, onSubmit, form, reset: () => (setValues(initial), action.clear()) };
 }
 
-/** The errors of a field and of what is in it: `skills` has those of `skills[0]` and `skills.x`, too. */
+/** Whether an error's path is a field, or something in it: `skills` has those of `skills[0]` and `skills.x`, too. */
+const isOf = (path, name) => path === name || (path.startsWith(name) && /^[.[]/.test(path.slice(name.length)));
+
+const emptyFields = (form) => [...(form?.querySelectorAll("[required]") ?? [])]
+  .filter((each) => each.type !== "checkbox" && !each.value.trim()).map((each) => each.name);
+
+/** What the daemon would refuse, without asking it. */
+async function refuse(names) {
+  throw Object.assign(new Error(t("form.required")), { errors: Object.fromEntries(names.map((name) => [name, [t("form.required")]])) });
+}
+
 function errorsOf(errors, name) {
-  return Object.entries(errors).flatMap(([path, texts]) => (path === name ? texts
-    : /^[.[]/.test(path.slice(name.length)) && path.startsWith(name) ? texts.map((text) => `${path}: ${text}`) : []));
+  return Object.entries(errors).filter(([path]) => isOf(path, name)).flatMap(([path, texts]) =>
+    (path === name ? texts : texts.map((text) => `${path}: ${text}`)));
 }
 
 /**
@@ -77,10 +92,13 @@ function errorsOf(errors, name) {
 export function Form({ form, submit, kind = "primary", onCancel, children, class: name = "", ...rest }) {
   return html`<form ...${rest} ref=${form.form} onSubmit=${form.onSubmit} novalidate class="form ${name}">
     ${children}
-    <${Notice} notice=${form.notice} onClose=${form.clear} />
+    <${Unsaid} form=${form} />
     <div class="form-actions">
       <${Button} type="submit" kind=${kind} busy=${form.busy}>${submit}</${Button}>
       ${onCancel && html`<${Button} onClick=${onCancel}>${t("form.cancel")}</${Button}>`}
     </div>
   </form>`;
 }
+
+/** After the form's fields have been drawn, wherever they are: what stands at one of them is said there alone. */
+const Unsaid = ({ form }) => html`<${Notice} notice=${form.unsaid()} onClose=${form.clear} />`;

@@ -1,4 +1,4 @@
-import { locale, t } from "./i18n.js";
+import { format, t } from "./i18n.js";
 
 const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 const BYTE_UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"];
@@ -28,13 +28,22 @@ export function beginning(text, length) {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
 }
 
+/** Of a name within a sentence or a list of options, in characters. */
+const NAME = 80;
+
+/** A name of somebody else's as far as it fits into a sentence. @param {string} name @returns {string} */
+export function brief(name) {
+  const text = String(name ?? "");
+  return `${visible(beginning(text, NAME))}${text.length > NAME ? "…" : ""}`;
+}
+
 /** `3 minutes ago`. @param {string} iso @param {number} [now] in milliseconds */
 export function relativeTime(iso, now = Date.now()) {
   const seconds = Math.round((Date.parse(iso) - now) / 1000);
   if (!Number.isFinite(seconds)) return String(iso);
   if (Math.abs(seconds) < 5) return t("time.now");
   const [unit, size] = UNITS.find(([, each]) => Math.abs(seconds) >= each);
-  return new Intl.RelativeTimeFormat(locale(), { numeric: "auto", style: "short" }).format(
+  return format(Intl.RelativeTimeFormat, { numeric: "auto", style: "short" }).format(
     Math.trunc(seconds / size), unit);
 }
 
@@ -42,12 +51,12 @@ export function relativeTime(iso, now = Date.now()) {
 export function exactTime(iso) {
   const date = new Date(iso);
   if (Number.isNaN(date.getTime())) return String(iso);
-  return new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "long" }).format(date);
+  return format(Intl.DateTimeFormat, { dateStyle: "medium", timeStyle: "long" }).format(date);
 }
 
 /** Hour and minute. @param {string} iso */
 export const clockTime = (iso) =>
-  new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit" }).format(new Date(iso));
+  format(Intl.DateTimeFormat, { hour: "2-digit", minute: "2-digit" }).format(new Date(iso));
 
 /** `340 ms`, `12.5 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`. @param {number} milliseconds */
 export function duration(milliseconds) {
@@ -68,10 +77,10 @@ export function bytes(count) {
 }
 
 /** @param {number} value */
-export const number = (value) => new Intl.NumberFormat(locale()).format(value);
+export const number = (value) => format(Intl.NumberFormat).format(value);
 
 function unit(value, name, digits = 0) {
-  return new Intl.NumberFormat(locale(), {
+  return format(Intl.NumberFormat, {
     style: "unit", unit: name, unitDisplay: name === "byte" ? "long" : "short", maximumFractionDigits: digits,
   }).format(value);
 }
@@ -79,5 +88,5 @@ function unit(value, name, digits = 0) {
 /** A state's name without its prefix: `WORKING`, `connected`. @param {string} state */
 export const shortState = (state) => String(state ?? "").replace(/^TASK_STATE_/, "");
 
-/** A long id's beginning; the whole belongs into a title. @param {string} id */
-export const shortId = (id) => (id.length > 14 ? `${beginning(id, 8)}…` : id);
+/** A long id's end, for those of one minute begin alike; the whole belongs into a title. @param {string} id */
+export const shortId = (id) => (id.length > 14 ? `…${id.slice(-8).replace(/^[\udc00-\udfff]/, "")}` : id);

@@ -46,6 +46,21 @@ export function remember(key, value) {
 /** The language as a BCP 47 tag, for `Intl`. */
 export const locale = () => TAGS[language];
 
+const formats = new Map();
+
+/**
+ * A formatter of `Intl` for the language chosen. To make one takes far longer than to use it: each is made once.
+ * @template T
+ * @param {new (locale: string, options: object) => T} kind such as `Intl.NumberFormat`
+ * @param {object} [options]
+ * @returns {T}
+ */
+export function format(kind, options = {}) {
+  const key = `${kind.name} ${language} ${JSON.stringify(options)}`;
+  if (!formats.has(key)) formats.set(key, new kind(locale(), options));
+  return formats.get(key);
+}
+
 /** @returns {"en" | "zh"} */
 export const currentLanguage = () => language;
 
@@ -97,10 +112,10 @@ export const has = (key) => key in STRINGS[language];
 function pattern(key, params) {
   const strings = STRINGS[language];
   if (typeof params.n === "number") {
-    const counted = strings[`${key}.${new Intl.PluralRules(locale()).select(params.n)}`] ?? strings[`${key}.other`];
+    const counted = strings[`${key}.${format(Intl.PluralRules).select(params.n)}`] ?? strings[`${key}.other`];
     if (counted !== undefined) return counted;
   }
   return strings[key] ?? STRINGS.en[key] ?? key;
 }
 
-const shown = (value) => (typeof value === "number" ? new Intl.NumberFormat(locale()).format(value) : String(value));
+const shown = (value) => (typeof value === "number" ? format(Intl.NumberFormat).format(value) : String(value));

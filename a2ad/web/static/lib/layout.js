@@ -1,6 +1,6 @@
-import { t } from "./i18n.js";
+import { currentLanguage, t } from "./i18n.js";
 import { number } from "./format.js";
-import { html, uniqueId, useRef, useState } from "./html.js";
+import { html, uniqueId, useMemo, useRef, useState } from "./html.js";
 import { Button } from "./controls.js";
 
 /** A page's beginning: its h1, a sentence about it, and its actions. @param {{title: unknown, lead?: unknown, children?: unknown}} props */
@@ -27,18 +27,23 @@ export const Facts = ({ items }) => html`<dl class="facts">${items.filter(Boolea
 /**
  * Rows; cards at phone width. Only the rows that are given are rendered: give one page of them.
  * @param {{caption: string, columns: {key: string, label: string, render: (row: object) => unknown, class?: string}[],
- *   rows: object[], rowId?: (row: object) => string, rowKey?: (row: object) => string, empty?: unknown}} props the caption
- * is for screen readers; the first column heads its row; `rowKey` is for rows whose ids alone are not unique
+ *   rows: object[], rowId?: (row: object) => string, rowKey?: (row: object) => string, empty?: unknown, shown?: unknown[]}} props
+ * the caption is for screen readers; the first column heads its row; `rowKey` is for rows whose ids alone are not unique;
+ * with `shown`, which is all that the columns show beside the row itself, a row is drawn anew only where it is another one
  */
-export function Table({ caption, columns, rows, rowId = (row) => row.id, rowKey = rowId, empty }) {
+export function Table({ caption, columns, rows, rowId = (row) => row.id, rowKey = rowId, empty, shown }) {
   if (!rows.length && empty) return empty;
   return html`<table role="table" class="table"><caption class="sr-only">${caption}</caption>
     <thead role="rowgroup"><tr role="row">${columns.map((each) => html`<th role="columnheader" scope="col" class=${each.class ?? ""}>${each.label}</th>`)}</tr></thead>
-    <tbody role="rowgroup">${rows.map((row) => html`<tr role="row" key=${rowKey(row)} data-id=${rowId(row)}>
-      ${columns.map((each, i) => (i === 0
-        ? html`<th role="rowheader" scope="row" class=${each.class ?? ""}>${each.render(row)}</th>`
-        : html`<td role="cell" class=${each.class ?? ""} data-label=${each.label}><div>${each.render(row)}</div></td>`))}</tr>`)}</tbody>
+    <tbody role="rowgroup">${rows.map((row) => html`<${Row} key=${rowKey(row)} id=${rowId(row)} row=${row} columns=${columns} shown=${shown} />`)}</tbody>
   </table>`;
+}
+
+function Row({ id, row, columns, shown }) {
+  return useMemo(() => html`<tr role="row" data-id=${id}>${columns.map((each, i) => (i === 0
+    ? html`<th role="rowheader" scope="row" class=${each.class ?? ""}>${each.render(row)}</th>`
+    : html`<td role="cell" class=${each.class ?? ""} data-label=${each.label}><div>${each.render(row)}</div></td>`))}</tr>`,
+  shown ? [row, currentLanguage(), ...shown] : [row, columns]);
 }
 
 /**

@@ -1,6 +1,30 @@
 import { address, get } from "./api.js";
 import { useEffect, useMemo, useState } from "../vendor/hooks.js";
 
+/**
+ * What is new, with every part that is as it was being the same object as before: what is drawn of it can stay.
+ * @param {any} before @param {any} now of JSON
+ */
+function kept(before, now) {
+  if (before === now || typeof now !== "object" || typeof before !== "object" || !now || !before) return now;
+  if (Array.isArray(now)) return keptList(before, now);
+  const names = Object.keys(now);
+  let same = names.length === Object.keys(before).length;
+  for (const name of names) {
+    now[name] = kept(before[name], now[name]);
+    same &&= name in before && now[name] === before[name];
+  }
+  return same ? before : now;
+}
+
+/** Rows change places: each is compared with the one of its id. */
+function keptList(before, now) {
+  if (!Array.isArray(before)) return now;
+  const byId = new Map(before.map((each, i) => [each?.id ?? i, each]));
+  const list = now.map((each, i) => kept(byId.get(each?.id ?? i), each));
+  return list.length === before.length && list.every((each, i) => each === before[i]) ? before : list;
+}
+
 /** How long after an answer that was no stream the next attempt is made, in milliseconds. */
 const RETRY = 2000;
 
@@ -67,7 +91,7 @@ class LiveStore {
     this.#source = source;
     source.addEventListener("open", () => this.#set({ status: this.state.snapshot ? "live" : this.state.status }));
     source.addEventListener("snapshot", (event) => {
-      this.#set({ snapshot: JSON.parse(event.data), key, status: "live" });
+      this.#set({ snapshot: kept(this.state.snapshot, JSON.parse(event.data)), key, status: "live" });
       this.#told();
     });
     source.addEventListener("error", () => {

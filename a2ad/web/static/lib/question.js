@@ -23,7 +23,7 @@ export function Question({ taskId, question, onAnswered = () => {} }) {
   };
   return html`<div class="question" data-question=${taskId}>
     ${question.question && html`<${LongText} value=${question.question} first=${1000} />`}
-    ${tool && html`<${Tree} value=${tool} open=${1} />`}
+    ${tool && html`<${Tree} value=${tool} open=${3} />`}
     ${deadline && html`<p class="muted">${t("overview.answer.deadline", { at: exactTime(deadline) })}</p>`}
     ${options.length ? html`<${Options} options=${options} answer=${answer} />` : html`<${Answer} answer=${answer} />`}
   </div>`;
@@ -41,5 +41,5 @@ function Options({ options, answer }) {
 function Answer({ answer }) {
   const form = useForm({ text: "" }, (values) => answer({ text: values.text }));
   return html`<${Form} form=${form} submit=${t("overview.answer")} class="inline">
-    <${Field} ...${form.field("text")} label=${t("overview.answer.to")} autocomplete="off" /></${Form}>`;
+    <${Field} ...${form.field("text")} label=${t("overview.answer.to")} required autocomplete="off" /></${Form}>`;
 }

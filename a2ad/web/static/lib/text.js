@@ -11,21 +11,42 @@ const MOST = 1_000_000;
 /** How often "3 minutes ago" is made anew, in milliseconds. */
 const TICK = 10_000;
 
+/** Of a text that is cut at two lines, what is drawn and what is said on hovering, in characters. */
+const [DRAWN, SAID] = [600, 2000];
+/** One that is shorter has room in two lines of any column. */
+const SHORT = 16;
+
 /**
  * A short text of somebody else's: a name, a description. It keeps its direction to itself.
- * @param {{value: unknown, class?: string}} props
+ * @param {{value: unknown, class?: string}} props with the class `one-line` it is cut, and whole on hovering
  */
-export const Text = ({ value, class: name = "" }) => html`<bdi class="foreign ${name}">${visible(value)}</bdi>`;
+export function Text({ value, class: name = "" }) {
+  const text = String(value ?? "");
+  if (!/\bone-line\b/.test(name) || text.length <= SHORT) return html`<bdi class="foreign ${name}">${visible(text)}</bdi>`;
+  return html`<bdi class="foreign ${name}" title=${visible(beginning(text, SAID))}>${visible(beginning(text, DRAWN))}</bdi>`;
+}
+
+/**
+ * An address; where it has to be broken, at a slash.
+ * @param {{value: string}} props
+ */
+export const Address = ({ value }) => html`<bdi class="foreign mono">${visible(value).split(/(?<=\/)(?=[^/])/)
+  .map((piece, i) => html`${i > 0 && html`<wbr />`}${piece}`)}</bdi>`;
 
 /** The time now, in milliseconds, rendered anew every ten seconds. @returns {number} */
 export function useNow() {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), TICK);
-    return () => clearInterval(timer);
+    clocks.add(setNow);
+    return () => clocks.delete(setNow);
   }, []);
   return now;
 }
+
+const clocks = new Set();
+setInterval(() => {
+  for (const tell of clocks) tell(Date.now());
+}, TICK);
 
 /** A moment: how long ago, and exactly on hovering. @param {{at?: string | null}} props ISO 8601 */
 export function Time({ at }) {

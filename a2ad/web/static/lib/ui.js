@@ -4,7 +4,7 @@ export { Button, Copy, Icon, LinkButton, State } from "./controls.js";
 export { Card, Empty, Facts, Pager, PageHead, Table, Tabs } from "./layout.js";
 export { Field, Form, useForm } from "./form.js";
 export { Dialog, Notice, explain, useAction, useConfirm } from "./feedback.js";
-export { LongText, save, Text, Time, useNow } from "./text.js";
+export { Address, LongText, save, Text, Time, useNow } from "./text.js";
 export { Tree } from "./tree.js";
 export { Markdown } from "./markdown.js";
 export { Artifact, Parts, textOf, toolCall } from "./parts.js";

@@ -43,7 +43,7 @@ function Readable({ card }) {
     <h3>${t("inbound.skills")}</h3>
     <${Table} caption=${t("inbound.skills")} rows=${list(card.skills)} columns=${[
       { key: "id", label: t("inbound.card.skill.id"), render: (skill) => html`<${Text} value=${skill.id} class="mono" />` },
-      { key: "name", label: t("inbound.name"), render: (skill) => html`<${Text} value=${skill.name} />` },
+      { key: "name", label: t("inbound.name"), render: (skill) => html`<${Text} value=${skill.name} class="one-line" />` },
       { key: "description", label: t("inbound.description"), render: (skill) => html`<${Text} value=${skill.description} />` },
       { key: "tags", label: t("inbound.card.skill.tags"), render: (skill) => words(skill.tags) },
     ]} />`;

@@ -1,5 +1,5 @@
 import { remember, remembered, t } from "../lib/i18n.js";
-import { beginning, visible } from "../lib/format.js";
+import { beginning, brief, visible } from "../lib/format.js";
 import { Button, Card, Empty, Field, html, textOf, useEffect, useRef, useState } from "../lib/ui.js";
 import { conversationWith } from "./inbound-conversation.js";
 import { TurnView } from "./inbound-said.js";
@@ -92,7 +92,7 @@ function Composer({ conversation, inbound, skill, onSkill }) {
       label=${t(asked ? "inbound.chat.answer" : "inbound.chat.message")} hint=${t("inbound.chat.keys")} autocomplete="off" />
     <div class="composer-actions">
       ${several && !asked && html`<${Field} name="skill" type="select" label=${t("inbound.chat.skill")} value=${skill || first(inbound)}
-        onInput=${onSkill} options=${inbound.skills.map(({ id, name }) => ({ value: id, label: visible(name) }))} />`}
+        onInput=${onSkill} options=${inbound.skills.map(({ id, name }) => ({ value: id, label: brief(name) }))} />`}
       <${Button} type="submit" kind="primary" disabled=${!sendable}>${t(asked ? "inbound.chat.reply" : "inbound.chat.send")}</${Button}>
     </div>
   </form>`;

@@ -1,12 +1,12 @@
 import { act, get } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
-import { number } from "../lib/format.js";
+import { brief, number } from "../lib/format.js";
 import { Button, Card, Facts, Notice, PageHead, State, Tabs, Text, href, html, useAction, useConfirm } from "../lib/ui.js";
 import { AgentCard } from "./inbound-card.js";
 import { Chat } from "./inbound-chat.js";
 import { forgetConversation } from "./inbound-conversation.js";
 import { Edit } from "./inbound-form.js";
-import { Address, cardAddress, nameOf, stateOf, Switch, tokenState } from "./inbound-row.js";
+import { cardAddress, CopiedAddress, stateOf, Switch, tokenState } from "./inbound-row.js";
 import { Token } from "./inbound-token.js";
 
 const TABS = ["try", "card", "edit", "token"];
@@ -37,7 +37,7 @@ function Head({ inbound, tasks, onRemoved }) {
   const { busy, notice, run, clear } = useAction();
   const [ask, dialog] = useConfirm();
   const remove = async () => ask({
-    title: t("inbound.remove.title", { name: nameOf(inbound) }),
+    title: t("inbound.remove.title", { name: brief(inbound.name) }),
     lost: await lost(inbound, tasks),
     action: t("inbound.remove"),
     run: () => act("inbound.remove", { id: inbound.id }),
@@ -75,8 +75,8 @@ function About({ inbound, tasks, presets }) {
     ${inbound.error && html`<${Notice} notice=${{ kind: "failed", text: inbound.error }} />`}
     <${Facts} items=${[
       [t("inbound.state"), html`<${State} value=${stateOf(inbound)} />`],
-      [t("inbound.address"), html`<${Address} value=${inbound.cardUrl} label=${t("inbound.address.copy")} />`],
-      [t("inbound.card"), html`<${Address} value=${cardAddress(inbound)} label=${t("inbound.card.address.copy")} />`],
+      [t("inbound.address"), html`<${CopiedAddress} value=${inbound.cardUrl} label=${t("inbound.address.copy")} />`],
+      [t("inbound.card"), html`<${CopiedAddress} value=${cardAddress(inbound)} label=${t("inbound.card.address.copy")} />`],
       [t("inbound.token"), tokenState(inbound)],
       [t("inbound.preset"), html`<${Text} value=${preset} class="one-line" />`],
       [t("inbound.skills"), inbound.skills.length ? inbound.skills.map(({ id, name }) => html`<span class="tag" key=${id}><${Text} value=${name} class="one-line" /></span> `) : "–"],

@@ -28,6 +28,7 @@ export function Edit({ inbound, presets }) {
   const present = Object.fromEntries(EDITED.map((name) => [name, inbound[name] ?? ""]));
   const form = useForm(present, (values) => {
     const changed = EDITED.filter((name) => values[name] !== present[name]);
+    if (!changed.length) return { message: t("form.unchanged") };
     return act("inbound.update", { id: inbound.id, ...Object.fromEntries(changed.map((name) => [name, values[name]])) });
   });
   return html`<${Form} form=${form} submit=${t("inbound.save")}>

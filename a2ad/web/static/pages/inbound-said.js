@@ -1,4 +1,4 @@
-import { t } from "../lib/i18n.js";
+import { currentLanguage, t } from "../lib/i18n.js";
 import { clockTime, exactTime, shortId, shortState } from "../lib/format.js";
 import { Artifact, Button, Copy, LongText, Notice, Parts, State, Text, Tree, href, html, textOf, useAction, useMemo,
   useState } from "../lib/ui.js";
@@ -12,13 +12,13 @@ const PROGRESS = new Set(["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"]);
 /**
  * One turn of the chat: what was sent, and what came of it.
  * @param {{turn: object, version: number, conversation: object, name: string, onAnswered: () => void}} props it is
- * drawn anew only where the version is another one
+ * drawn anew only where the version or the language is another one
  */
 export function TurnView({ turn, version, conversation, name, onAnswered }) {
   return useMemo(() => html`<article class="turn" data-phase=${turn.phase} data-task=${turn.taskId}>
     <div class="sent"><span class="sr-only">${t("inbound.chat.you")}</span><${LongText} value=${turn.text} first=${2000} /></div>
     <${Came} turn=${turn} conversation=${conversation} name=${name} onAnswered=${onAnswered} />
-  </article>`, [turn, version, conversation, name]);
+  </article>`, [turn, version, conversation, name, currentLanguage()]);
 }
 
 function Came({ turn, conversation, name, onAnswered }) {
@@ -93,7 +93,7 @@ function Question({ turn, conversation, onAnswered }) {
   return html`<div class="asked" data-question=${turn.taskId}>
     <p class="asked-what">${t(turn.state === "AUTH_REQUIRED" ? "inbound.chat.auth" : "inbound.chat.asks")}</p>
     <${Parts} parts=${asked.parts} />
-    ${asked.tool && html`<${Tree} value=${asked.tool} open=${1} />`}
+    ${asked.tool && html`<${Tree} value=${asked.tool} open=${3} />`}
     ${asked.deadline && html`<p class="muted">${t("overview.answer.deadline", { at: exactTime(asked.deadline) })}</p>`}
     ${asked.options.length > 0
       ? html`<div class="options" role="group" aria-label=${t("overview.answer.options")}>${asked.options.map((option, i) => html`

@@ -1,8 +1,8 @@
 import { act } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
-import { visible } from "../lib/format.js";
+import { brief, visible } from "../lib/format.js";
 import { Button, Copy, Field, Form, html, useConfirm, useForm, useState } from "../lib/ui.js";
-import { nameOf, tokenState } from "./inbound-row.js";
+import { tokenState } from "./inbound-row.js";
 
 /** How random a token is that is made here, in bytes. */
 const RANDOM = 32;
@@ -28,7 +28,7 @@ export function Token({ inbound }) {
     setMade(token);
   };
   const clear = () => ask({
-    title: t("inbound.token.clear.title", { name: nameOf(inbound) }),
+    title: t("inbound.token.clear.title", { name: brief(inbound.name) }),
     lost: t(inbound.authTokenEnv ? "inbound.token.clear.variable" : "inbound.token.clear.open", { variable: visible(inbound.authTokenEnv) }),
     action: t("inbound.token.clear"),
     run: () => act("inbound.setAuth", { id: inbound.id, token: null }),

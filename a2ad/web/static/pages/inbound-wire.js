@@ -1,4 +1,4 @@
-import { t } from "../lib/i18n.js";
+import { currentLanguage, t } from "../lib/i18n.js";
 import { bytes, number } from "../lib/format.js";
 import { Button, Card, Copy, Empty, LongText, Pager, html, save, useMemo, useState } from "../lib/ui.js";
 
@@ -67,7 +67,7 @@ function Entry({ entry }) {
         <span class="muted">${frame && `#${frame} · `}${bytes(raw.length)}${way === "received" && ` · +${number(Math.round(after))} ms`}</span></summary>
       ${open && html`<div class="wire-raw"><${Copy} text=${raw} label=${t("inbound.wire.copy")} />
         <${LongText} code value=${indented(raw)} name="frame.json" /></div>`}
-    </details></li>`, [entry, open]);
+    </details></li>`, [entry, open, currentLanguage()]);
 }
 
 /** A JSON text with line ends and indentation between its tokens, each of which stays as it is. @param {string} json */

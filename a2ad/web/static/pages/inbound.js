@@ -1,11 +1,12 @@
 import { get } from "../lib/api.js";
 import { live, useLive } from "../lib/live.js";
 import { t } from "../lib/i18n.js";
+import { brief } from "../lib/format.js";
 import { Card, Empty, LinkButton, Notice, PageHead, State, Table, Text, explain, href, html, useAction, useEffect,
   useState } from "../lib/ui.js";
 import { Detail } from "./inbound-detail.js";
 import { Create } from "./inbound-form.js";
-import { Address, cardAddress, nameOf, stateOf, Switch, tokenState } from "./inbound-row.js";
+import { cardAddress, CopiedAddress, stateOf, Switch, tokenState } from "./inbound-row.js";
 
 /** In the place of an id: the form for a new one. Ids end in eight hexadecimal digits. */
 const NEW = "new";
@@ -74,13 +75,13 @@ function All({ rows, notice, onNotice }) {
   };
   const columns = [
     { key: "name", label: t("inbound.name"), class: "wide", render: (row) => html`<a href=${href("inbound", row.id)}><${Text} value=${row.name} class="one-line" /></a>
-      <span class="row-about muted"><${Text} value=${row.description} class="one-line" /></span>` },
-    { key: "state", label: t("inbound.state"), render: (row) => html`<${State} value=${stateOf(row)} />
-      ${row.error && html`<p class="row-error"><${Text} value=${row.error} /></p>`}` },
-    { key: "card", label: t("inbound.card"), class: "wide", render: (row) => html`<${Address} value=${cardAddress(row)} label=${t("inbound.card.address.copy.name", { name: nameOf(row) })} />` },
+      ${row.error ? html`<p class="row-error"><${Text} value=${row.error} class="one-line" /></p>`
+        : html`<span class="row-about muted"><${Text} value=${row.description} class="one-line" /></span>`}` },
+    { key: "state", label: t("inbound.state"), render: (row) => html`<${State} value=${stateOf(row)} />` },
+    { key: "card", label: t("inbound.card"), class: "wide", render: (row) => html`<${CopiedAddress} value=${cardAddress(row)} label=${t("inbound.card.address.copy.name", { name: brief(row.name) })} />` },
     { key: "token", label: t("inbound.token"), render: (row) => (row.tokenSet || row.authTokenEnv ? tokenState(row) : t("inbound.token.none")) },
     { key: "actions", label: t("inbound.actions"), class: "actions", render: (row) => html`
-      <${LinkButton} small href=${href("inbound", row.id, { tab: "try" })} aria-label=${t("inbound.try.name", { name: nameOf(row) })}>${t("inbound.tab.try")}</${LinkButton}>
+      <${LinkButton} small href=${href("inbound", row.id, { tab: "try" })} aria-label=${t("inbound.try.name", { name: brief(row.name) })}>${t("inbound.tab.try")}</${LinkButton}>
       <${Switch} small inbound=${row} busy=${busy && switched === row.id} run=${runOn(row)} />` },
   ];
   const none = html`<${Empty} title=${t("inbound.none")}><p>${t("inbound.none.help")}</p>

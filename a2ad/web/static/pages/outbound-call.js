@@ -1,6 +1,6 @@
 import { actStream } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
-import { shortId, visible } from "../lib/format.js";
+import { brief, shortId } from "../lib/format.js";
 import { Button, Card, Copy, Field, LongText, Markdown, Notice, State, Text, explain, html, useConfirm, useEffect, useRef,
   useState } from "../lib/ui.js";
 
@@ -40,7 +40,7 @@ export default function Call({ row }) {
 
 function choices(row) {
   const named = row.card.skills.filter((skill) => !row.disabledSkills.includes(skill.id))
-    .map((skill) => ({ value: skill.id, label: visible(row.skillOverrides[skill.id]?.name || skill.name) }));
+    .map((skill) => ({ value: skill.id, label: brief(row.skillOverrides[skill.id]?.name || skill.name) }));
   return [{ value: "", label: t("outbound.call.any") }, ...named];
 }
 

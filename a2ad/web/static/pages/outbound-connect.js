@@ -1,13 +1,11 @@
 import { act, get } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
-import { beginning, duration, visible } from "../lib/format.js";
+import { beginning, brief, duration } from "../lib/format.js";
 import { Button, Card, Field, Form, href, html, useEffect, useForm, useRef, useState } from "../lib/ui.js";
 import { Preview } from "./outbound-preview.js";
 
 /** Where nothing else is said, in milliseconds. */
 const TIMEOUT = 60_000;
-/** Of a name among options, in characters. */
-const LABEL = 80;
 
 /** From an address to a connection: first what is there, then how to call it. */
 export default function Connect() {
@@ -101,7 +99,7 @@ export function usePresets() {
 
 /** @param {{form: object, presets: object[] | null}} props */
 export function PresetField({ form, presets }) {
-  const known = (presets ?? []).map(({ id, name }) => ({ value: id, label: beginning(visible(name || id), LABEL) }));
+  const known = (presets ?? []).map(({ id, name }) => ({ value: id, label: brief(name || id) }));
   const chosen = form.values.preset;
   if (chosen && !known.some(({ value }) => value === chosen)) known.push({ value: chosen, label: chosen });
   return html`<${Field} ...${form.field("preset")} type="select" label=${t("outbound.preset")} hint=${t("outbound.preset.hint")}

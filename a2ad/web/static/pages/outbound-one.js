@@ -1,8 +1,8 @@
 import { act } from "../lib/api.js";
 import { live } from "../lib/live.js";
 import { t, tx } from "../lib/i18n.js";
-import { duration, exactTime, visible } from "../lib/format.js";
-import { Button, Card, Copy, Empty, Facts, LinkButton, LongText, Notice, PageHead, State, Text, href, html, useAction,
+import { brief, duration, exactTime } from "../lib/format.js";
+import { Address, Button, Card, Copy, Empty, Facts, LinkButton, LongText, Notice, PageHead, State, Text, href, html, useAction,
   useConfirm, useRef } from "../lib/ui.js";
 import Call from "./outbound-call.js";
 import { CardFacts } from "./outbound-preview.js";
@@ -27,8 +27,8 @@ export default function Connection({ id, outbounds }) {
 const BackLink = () => html`<${LinkButton} kind="quiet" href=${href("outbound")}>${t("outbound.all")}</${LinkButton}>`;
 
 function Gone({ id, last }) {
-  const name = html`<${Text} value=${last?.name ?? id} class=${last ? "" : "mono"} />`;
-  return html`<${PageHead} title=${html`<span class="one-line">${name}</span>`}><${BackLink} /></${PageHead}>
+  const name = html`<${Text} value=${last?.name ?? id} class="one-line ${last ? "" : "mono"}" />`;
+  return html`<${PageHead} title=${name}><${BackLink} /></${PageHead}>
     <${Card}><${Empty} title=${t(last ? "outbound.gone" : "outbound.unknown")}>
       <p role="status">${tx(last ? "outbound.gone.help" : "outbound.unknown.help", { name })}</p></${Empty}></${Card}>`;
 }
@@ -42,13 +42,13 @@ function Head({ row }) {
     return answer;
   });
   const remove = () => ask({
-    title: t("outbound.remove.title", { name: visible(row.name) }),
+    title: t("outbound.remove.title", { name: brief(row.name) }),
     lost: [t("outbound.remove.lost"), ...(row.toolCount ? [t("outbound.remove.tools", { n: row.toolCount })] : [])],
     action: t("outbound.remove"),
     run: () => act("outbound.remove", { id: row.id }),
     done: () => { location.hash = href("outbound"); },
   });
-  return html`<${PageHead} title=${html`<span class="one-line foreign-title"><${Text} value=${row.name} /></span>`}
+  return html`<${PageHead} title=${html`<${Text} value=${row.name} class="one-line" />`}
       lead=${html`<span role="status"><${State} value=${row.state} /></span>`}>
       <${BackLink} />
       ${row.enabled && html`<${Button} busy=${busy} onClick=${() => change("refresh")}>${t("outbound.refresh")}</${Button}>`}
@@ -62,7 +62,7 @@ function Head({ row }) {
 
 function About({ row }) {
   const { card } = row;
-  const url = html`<span class="copied-id"><${Text} value=${row.agentCardUrl} class="mono" /><${Copy} text=${row.agentCardUrl} label=${t("outbound.url.copy")} /></span>`;
+  const url = html`<span class="with-copy"><${Address} value=${row.agentCardUrl} /><${Copy} text=${row.agentCardUrl} label=${t("outbound.url.copy")} /></span>`;
   const more = [
     [t("outbound.url.card"), url],
     [t("outbound.timeout.short"), duration(row.timeoutMs)],

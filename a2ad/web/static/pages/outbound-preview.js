@@ -1,5 +1,5 @@
 import { t } from "../lib/i18n.js";
-import { Button, Facts, LongText, Text, html, useState } from "../lib/ui.js";
+import { Address, Button, Facts, LongText, Text, html, useState } from "../lib/ui.js";
 
 /** Skills that are shown at first. */
 const SKILLS = 10;
@@ -13,9 +13,9 @@ export function Preview({ card }) {
     <${CardFacts} card=${card} />
     <h4>${t("outbound.preview.skills", { n: card.skills.length })}</h4>
     <ul class="preview-skills">${card.skills.slice(0, limit).map((skill) => html`<li key=${skill.id} data-skill=${skill.id}>
-      <strong><${Text} value=${skill.name} /></strong>
+      <strong><${Text} value=${skill.name} class="one-line" /></strong>
       ${skill.id !== skill.name && html` <${Text} value=${skill.id} class="mono muted" />`}
-      ${skill.description && skill.description !== skill.name && html`<p class="muted one-line"><${Text} value=${skill.description} /></p>`}</li>`)}</ul>
+      ${skill.description && skill.description !== skill.name && html`<p class="muted"><${Text} value=${skill.description} class="one-line" /></p>`}</li>`)}</ul>
     ${card.skills.length > limit && html`<${Button} small onClick=${() => setLimit(Infinity)}>
       ${t("tree.more", { n: card.skills.length - limit })}</${Button}>`}
   </section>`;
@@ -23,7 +23,7 @@ export function Preview({ card }) {
 
 /** What a card says of how it is called. @param {{card: object, more?: [string, unknown][]}} props */
 export const CardFacts = ({ card, more = [] }) => html`<${Facts} items=${[
-  [t("outbound.endpoint"), html`<${Text} value=${card.endpoint} class="mono" />`],
+  [t("outbound.endpoint"), html`<${Address} value=${card.endpoint} />`],
   [t("outbound.protocol"), html`A2A <${Text} value=${card.protocolVersion} />`],
   [t("outbound.streaming"), t(card.streaming ? "outbound.yes" : "outbound.no")],
   ...more,

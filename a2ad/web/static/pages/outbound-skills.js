@@ -1,7 +1,7 @@
 import { act } from "../lib/api.js";
 import { live } from "../lib/live.js";
 import { t } from "../lib/i18n.js";
-import { visible } from "../lib/format.js";
+import { brief, visible } from "../lib/format.js";
 import { Button, Card, Copy, Empty, Field, Form, Notice, Pager, Text, html, useAction, useForm, useState } from "../lib/ui.js";
 
 /** Skills that are shown at once. */
@@ -48,14 +48,14 @@ function Skill({ skill, row, busy, turn, update }) {
     <div class="skill-head">
       <h3><${Text} value=${name} class="one-line" /></h3>
       ${(override.name || override.description) && html`<span class="tag">${t("outbound.override.tag")}</span>`}
-      <label class="offered"><input type="checkbox" checked=${on} disabled=${busy} aria-label=${t("outbound.skill.on.of", { name: visible(name) })}
+      <label class="offered"><input type="checkbox" checked=${on} disabled=${busy} aria-label=${t("outbound.skill.on.of", { name: brief(name) })}
         onChange=${(event) => turn(skill, event.currentTarget.checked)} /><span>${t("outbound.skill.on")}</span></label>
     </div>
-    ${description && description !== name && html`<p class="one-line"><${Text} value=${description} /></p>`}
+    ${description && description !== name && html`<p><${Text} value=${description} class="one-line" /></p>`}
     <p class="tool"><${Text} value=${row.tools?.[skill.id] ?? ""} class="mono" />
-      <${Copy} text=${row.tools?.[skill.id] ?? ""} label=${t("outbound.tool.copy", { name: visible(name) })} />
+      <${Copy} text=${row.tools?.[skill.id] ?? ""} label=${t("outbound.tool.copy", { name: brief(name) })} />
       ${!editing && html`<${Button} small kind="quiet" onClick=${() => (setDone(null), setEditing(true))}
-        aria-label=${t("outbound.override.of", { name: visible(name) })}>${t("outbound.override")}</${Button}>`}</p>
+        aria-label=${t("outbound.override.of", { name: brief(name) })}>${t("outbound.override")}</${Button}>`}</p>
     <${Notice} notice=${done} onClose=${() => setDone(null)} />
     ${editing && html`<${Override} skill=${skill} row=${row} update=${update} onDone=${saved} onCancel=${() => setEditing(false)} />`}
   </li>`;

@@ -1,7 +1,7 @@
 import { act } from "../lib/api.js";
 import { live, useLive } from "../lib/live.js";
 import { t } from "../lib/i18n.js";
-import { visible } from "../lib/format.js";
+import { brief } from "../lib/format.js";
 import { Button, Card, Empty, LinkButton, Notice, PageHead, Pager, State, Table, Text, href, html, useAction,
   useState } from "../lib/ui.js";
 import Connect from "./outbound-connect.js";
@@ -25,7 +25,9 @@ function List({ rows }) {
   const [offset, setOffset] = useState(0);
   const { busy, notice, run, clear } = useAction();
   const from = Math.min(offset, Math.max(0, Math.floor((rows.length - 1) / ROWS) * ROWS));
+  const [changed, setChanged] = useState("");
   const change = (action, { id }) => run(async () => {
+    setChanged(`${action} ${id}`);
     const answer = await act(`outbound.${action}`, { id });
     await live.refresh();
     return answer;
@@ -38,10 +40,10 @@ function List({ rows }) {
     { key: "tools", label: t("outbound.tools"), class: "number", render: (row) =>
       t("outbound.tools.of", { tools: row.toolCount, skills: row.skillCount }) },
     { key: "actions", label: t("outbound.actions"), class: "actions", render: (row) => html`
-      ${row.enabled && html`<${Button} small disabled=${busy} onClick=${() => change("refresh", row)}
-        aria-label=${t("outbound.refresh.of", { name: visible(row.name) })}>${t("outbound.refresh")}</${Button}>`}
-      <${Button} small disabled=${busy} onClick=${() => change(row.enabled ? "disable" : "enable", row)}
-        aria-label=${t(row.enabled ? "outbound.disable.of" : "outbound.enable.of", { name: visible(row.name) })}>
+      ${row.enabled && html`<${Button} small busy=${busy && changed === `refresh ${row.id}`} onClick=${() => change("refresh", row)}
+        aria-label=${t("outbound.refresh.of", { name: brief(row.name) })}>${t("outbound.refresh")}</${Button}>`}
+      <${Button} small busy=${busy && changed.endsWith(`able ${row.id}`)} onClick=${() => change(row.enabled ? "disable" : "enable", row)}
+        aria-label=${t(row.enabled ? "outbound.disable.of" : "outbound.enable.of", { name: brief(row.name) })}>
         ${t(row.enabled ? "outbound.disable" : "outbound.enable")}</${Button}>` },
   ];
   return html`<${Card} title=${t("outbound.list")} aside=${rows.length || null} class="connections">
@@ -51,6 +53,6 @@ function List({ rows }) {
     <${Pager} offset=${from} limit=${ROWS} total=${rows.length} onChange=${setOffset} /></${Card}>`;
 }
 
-const Name = ({ row }) => html`<a href=${href("outbound", row.id)} class="one-line"><${Text} value=${row.name} /></a>
-  ${row.lastError ? html`<p class="row-error one-line"><${Text} value=${row.lastError} /></p>`
-    : html`<p class="where one-line"><${Text} value=${row.agentCardUrl} class="mono" /></p>`}`;
+const Name = ({ row }) => html`<a href=${href("outbound", row.id)} ><${Text} value=${row.name} class="one-line" /></a>
+  ${row.lastError ? html`<p class="row-error"><${Text} value=${row.lastError} class="one-line" /></p>`
+    : html`<p class="where"><${Text} value=${row.agentCardUrl} class="mono one-line" /></p>`}`;

@@ -48,10 +48,11 @@ function Live({ rows, names }) {
   const close = (session) => end(session, "close",
     [t("sessions.close.lost"), ...(session.taskId ? [t("sessions.close.busy")] : [])]);
   const columns = [
-    { key: "context", label: t("sessions.context"), render: (session) => html`<span class="id" title=${session.contextId}>
-      <${Text} value=${shortId(session.contextId)} class="mono" /></span> <${Copy} text=${session.contextId} />` },
+    { key: "context", label: t("sessions.context"), render: (session) => html`<span class="with-copy">
+      <span class="id" title=${session.contextId}><${Text} value=${shortId(session.contextId)} class="mono" /></span>
+      <${Copy} text=${session.contextId} label=${t("sessions.context.copy")} /></span>` },
     { key: "server", label: t("sessions.server"), render: (session) => server(session.serverId, names) },
-    { key: "agent", label: t("sessions.agent"), render: (session) => html`<${Text} value=${session.agent} />` },
+    { key: "agent", label: t("sessions.agent"), render: (session) => html`<${Text} value=${session.agent} class="one-line" />` },
     { key: "state", label: t("sessions.state"), render: (session) => html`<${State} value=${session.state} />
       ${session.taskId && html` ${task(session.taskId)}`}` },
     { key: "turns", label: t("sessions.turns"), class: "number", render: (session) => session.turns },
@@ -69,4 +70,4 @@ function Live({ rows, names }) {
 
 const task = (id) => html`<a key=${id} class="id mono" href=${href("tasks", id)} title=${id}>${shortId(id)}</a> `;
 
-const server = (id, names) => html`<a href=${href("inbound", id)}><${Text} value=${names.get(id) ?? id} /></a>`;
+const server = (id, names) => html`<a href=${href("inbound", id)}><${Text} value=${names.get(id) ?? id} class="one-line" /></a>`;

@@ -1,6 +1,6 @@
 import { useLive } from "../lib/live.js";
 import { t } from "../lib/i18n.js";
-import { beginning, exactTime, number, visible } from "../lib/format.js";
+import { brief, exactTime, number, visible } from "../lib/format.js";
 import { Button, Card, Empty, Field, PageHead, Pager, State, Table, Text, Time, href, html, useEffect, useRef,
   useState } from "../lib/ui.js";
 import { useFocusKept, useSteady } from "./tasks-steady.js";
@@ -10,8 +10,6 @@ const SIZES = [25, 50, 100, 200];
 const DEFAULT_SIZE = 50;
 /** How long after the last key what was typed counts, in milliseconds. */
 const TYPED = 400;
-/** Of an error, in characters; the task's page has all of it. */
-const ERROR = 300;
 
 /** All tasks, the newest change first. @param {{params: Record<string, string>}} props the filters, as in the address */
 export default function TaskList({ params }) {
@@ -94,7 +92,7 @@ function Filters({ wanted, inbounds, onChange }) {
 const isFiltered = ({ state, server, context }) => Boolean(state || server || context);
 
 function servers(inbounds, chosen) {
-  const known = inbounds.map(({ id, name }) => ({ value: id, label: visible(name) }));
+  const known = inbounds.map(({ id, name }) => ({ value: id, label: brief(name) }));
   if (chosen && !inbounds.some(({ id }) => id === chosen)) known.push({ value: chosen, label: visible(chosen) });
   return [{ value: "", label: t("tasks.any") }, ...known];
 }
@@ -114,13 +112,13 @@ function Rows({ shown, waiting, wanted, inbounds, onChange }) {
       { created: exactTime(task.createdAt), updated: exactTime(task.updatedAt) })}><${Time} at=${task.updatedAt} /></span>` },
   ];
   return html`<div class="task-rows ${waiting ? "waiting" : ""}" ref=${element} tabindex="-1" aria-busy=${waiting ? "true" : "false"}>
-    <${Table} caption=${t("tasks.list")} columns=${columns} rows=${rows}
+    <${Table} caption=${t("tasks.list")} columns=${columns} rows=${rows} shown=${[addressOf(wanted), inbounds]}
       empty=${html`<${None} filtered=${isFiltered(wanted)} onChange=${onChange} />`} /></div>`;
 }
 
-const Summary = ({ task, params }) => html`<a class="summary one-line" href=${href("tasks", task.id, back(params))}>
-  <${Text} value=${task.summary || t("tasks.untitled")} /></a>
-  ${task.error && task.error !== task.state && html`<p class="row-error one-line"><${Text} value=${beginning(task.error, ERROR)} /></p>`}`;
+const Summary = ({ task, params }) => html`<a class="summary" href=${href("tasks", task.id, back(params))}>
+  <${Text} value=${task.summary || t("tasks.untitled")} class="one-line" /></a>
+  ${task.error && task.error !== task.state && html`<p class="row-error"><${Text} value=${task.error} class="one-line" /></p>`}`;
 
 /** A task's page leads back to where it was found. */
 const back = ({ state, server, context, offset, size }) =>

@@ -4,7 +4,7 @@ import { t, tx } from "../lib/i18n.js";
 import { duration, exactTime, shortId } from "../lib/format.js";
 import { Question } from "../lib/question.js";
 import { Button, Card, Copy, Empty, Facts, LinkButton, LongText, Notice, PageHead, State, Text, Time, explain, href, html,
-  useConfirm, useEffect, useState } from "../lib/ui.js";
+  useConfirm, useEffect, useRef, useState } from "../lib/ui.js";
 import { hasEnded, useTask } from "./tasks-follow.js";
 import { Messages, Metadata, Results, Timeline } from "./tasks-parts.js";
 
@@ -13,13 +13,14 @@ const SECOND = 1000;
 
 /** One task: what it is, what it has said, what it asks. @param {{id: string, params: Record<string, string>}} props */
 export default function TaskPage({ id, params }) {
-  const { snapshot } = useLive();
+  const { snapshot, tasks, taskTotal } = useLive();
   const { task, missing, error, look } = useTask(id);
   const inbound = task && snapshot.inbounds.find((each) => each.id === task.serverId);
   const isOrphan = Boolean(task && !inbound);
   useEffect(() => {
     if (isOrphan && !missing) look();
   }, [isOrphan]);
+  useOnFewer(tasks ? taskTotal : null, look);
   if (!task) return html`<${NotThere} id=${id} params=${params} missing=${missing} error=${error} />`;
   return html`<${Head} task=${task} params=${params} missing=${missing} />
     <${Asked} task=${task} missing=${missing} />
@@ -28,6 +29,16 @@ export default function TaskPage({ id, params }) {
     <${Messages} history=${task.history} />
     <${Timeline} task=${task} />
     <${Metadata} metadata=${task.metadata} />`;
+}
+
+/** Some tasks have been deleted, perhaps this one: what has ended is followed no more. */
+function useOnFewer(total, look) {
+  const last = useRef(0);
+  useEffect(() => {
+    if (total === null) return;
+    if (total < last.current) look();
+    last.current = total;
+  }, [total]);
 }
 
 function NotThere({ id, params, missing, error }) {
@@ -48,7 +59,7 @@ function Head({ task, params, missing }) {
     action: t("tasks.cancel"),
     run: () => act("task.cancel", { id: task.id }),
   });
-  const title = html`<span class="task-title one-line"><${Text} value=${task.summary || t("tasks.one", { id: shortId(task.id) })} /></span>`;
+  const title = html`<${Text} value=${task.summary || t("tasks.one", { id: shortId(task.id) })} class="one-line" />`;
   return html`<${PageHead} title=${title} lead=${html`<span role="status"><${State} value=${task.state} /></span>`}>
       <${BackLink} params=${params} />
       ${!hasEnded(task) && !missing && html`<${Button} onClick=${cancel} aria-haspopup="dialog">${t("tasks.cancel")}</${Button}>`}
@@ -68,7 +79,7 @@ function Asked({ task, missing }) {
 }
 
 function About({ task, inbound }) {
-  const id = (value, label) => html`<span class="copied-id"><${Text} value=${value} class="mono" /><${Copy} text=${value} label=${label} /></span>`;
+  const id = (value, label) => html`<span class="with-copy"><${Text} value=${value} class="mono" /><${Copy} text=${value} label=${label} /></span>`;
   return html`<${Card} title=${t("tasks.about")}><${Facts} items=${[
     [t("tasks.server"), html`<a href=${href("inbound", task.serverId)}><${Text} value=${inbound?.name ?? task.serverId} class="one-line" /></a>`],
     [t("tasks.skill"), html`<${Text} value=${task.skill} class="one-line" />`],

@@ -1,4 +1,4 @@
-import { has, locale, t } from "../lib/i18n.js";
+import { format, has, t } from "../lib/i18n.js";
 import { exactTime, number } from "../lib/format.js";
 import { Artifact, Button, Card, Empty, Facts, LongText, Parts, State, Text, Tree, html, textOf, useState } from "../lib/ui.js";
 import { hasEnded, keyOf } from "./tasks-follow.js";
@@ -70,7 +70,7 @@ function Step({ step, startedAt }) {
 }
 
 /** With seconds: much happens within a minute. */
-const clock = (at) => new Intl.DateTimeFormat(locale(), { timeStyle: "medium" }).format(new Date(at));
+const clock = (at) => format(Intl.DateTimeFormat, { timeStyle: "medium" }).format(new Date(at));
 
 /** What the agent has added: what it used and why it stopped, in words; the rest as it is. @param {{metadata: object}} props */
 export function Metadata({ metadata }) {

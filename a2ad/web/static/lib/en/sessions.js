@@ -15,6 +15,7 @@ export default {
   "sessions.kind.stream": "stream",
   "sessions.kind.request": "waits",
   "sessions.context": "Context",
+  "sessions.context.copy": "Copy the context id",
   "sessions.agent": "Agent",
   "sessions.state": "State",
   "sessions.turns": "Turns",

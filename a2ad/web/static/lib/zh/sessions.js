@@ -1,9 +1,9 @@
 export default {
-  "sessions.title": "会话与对端",
-  "sessions.lead": "当前有谁连接，以及智能体保持着哪些对话。",
+  "sessions.title": "会话与连接",
+  "sessions.lead": "当前有哪些客户端连接，以及智能体正保持着哪些对话。",
   "sessions.peers": "当前连接",
   "sessions.peers.none": "没有客户端连接。",
-  "sessions.peers.help": "客户端的请求或流打开期间会显示在这里。",
+  "sessions.peers.help": "客户端的请求或流尚未结束时，会显示在这里。",
   "sessions.live": "活跃会话",
   "sessions.live.none": "没有活跃会话。",
   "sessions.live.help": "会话是智能体记住的一段对话，每个上下文一个：从上下文的第一个任务开始，直到长时间空闲为止。",
@@ -15,6 +15,7 @@ export default {
   "sessions.kind.stream": "流",
   "sessions.kind.request": "等待中",
   "sessions.context": "上下文",
+  "sessions.context.copy": "复制上下文 ID",
   "sessions.agent": "智能体",
   "sessions.state": "状态",
   "sessions.turns": "轮次",
@@ -28,6 +29,6 @@ export default {
   "sessions.cancel.lost": "任务将以“已取消”结束，尚未交付的内容会丢失。会话保留。",
   "sessions.close": "关闭会话",
   "sessions.close.title": "关闭此会话？",
-  "sessions.close.lost": "智能体将放下这段对话。该上下文的下一条消息会重新打开会话；不支持恢复的智能体届时已不记得之前的内容。",
+  "sessions.close.lost": "智能体将结束这段对话。同一上下文再有消息时会重新打开会话，但不支持恢复的智能体将不再记得之前的内容。",
   "sessions.close.busy": "会话中正在运行的任务会被取消。",
 };

@@ -1,6 +1,6 @@
 export default {
   "tasks.title": "任务",
-  "tasks.lead": "客户端请求过的全部任务，最近有变化的在前。",
+  "tasks.lead": "客户端发起的全部任务，最近更新的排在最前。",
   "tasks.list": "全部任务",
   "tasks.total.other": "共 {n} 个任务",
   "tasks.none": "还没有任务。",
