@@ -24,10 +24,10 @@ TYPES = {
     "json": "application/json",
     "txt": "text/plain",
 }
-#: scripts, styles and data from this origin and no other; nothing inline, nothing framed, no form that is sent
+#: scripts, workers, styles and data from this origin and no other; nothing inline, nothing framed, no form that is sent
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
-    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    "worker-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     hdrs.CACHE_CONTROL: "no-cache",

@@ -13,6 +13,7 @@ PLUGINS = {
     "interop_agents": Path(__file__).parents[1] / "interop/agents_plugin.py",
     "pages_agents": Path(__file__).with_name("agents_plugin.py"),
     "talk_agents": Path(__file__).with_name("talk_plugin.py"),
+    "malice_agents": Path(__file__).with_name("malice_plugin.py"),
 }
 CONFIG = """
 [limits]

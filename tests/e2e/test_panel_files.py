@@ -41,7 +41,7 @@ def test_every_file_is_served_as_it_is_with_its_type_and_the_headers_that_confin
     assert answer.headers["Content-Type"] == f"{TYPES[name.rpartition('.')[2]]}; charset=utf-8"
     assert answer.headers["Content-Security-Policy"] == (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
-        "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+        "worker-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
     )
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["X-Frame-Options"] == "DENY"

@@ -1,15 +1,13 @@
 import DOMPurify from "../vendor/purify.js";
-import { Marked } from "../vendor/marked.js";
 import { visible } from "./format.js";
-import { html, useMemo } from "./html.js";
+import { formatter } from "./formatter.js";
+import { html, useEffect, useRef, useState } from "./html.js";
 import { LongText } from "./text.js";
 
 /** A text that is longer is shown as it is: to format it would hold the page up. */
 const LONGEST = 100_000;
-/** A run of what an e-mail address may be made of: marked looks ahead over the rest of it at each of its characters. */
-const RUNS = /[\w.!#$%&'*+/=?`{|}~-]+/g;
-const LONGEST_RUN = 2000;
-const LINKS = /^(https?:|mailto:)/i;
+/** Of all texts on the page, how many tags they are formatted with: those beyond are shown as they are. */
+const MOST_TAGS = 20_000;
 const ALLOWED = {
   ALLOWED_TAGS: ["a", "b", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre",
     "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"],
@@ -17,45 +15,48 @@ const ALLOWED = {
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
 };
-const escaped = (text) => text.replace(/[&<>"']/g, (each) => `&#${each.charCodeAt(0)};`);
-const link = (address, content) => (LINKS.test(address)
-  ? `<a href="${escaped(address)}" rel="noopener noreferrer" target="_blank">${content}</a>` : content);
-
-// markup in the text stays text, a picture becomes a link to it: nothing is fetched for having been named
-const marked = new Marked({
-  gfm: true,
-  breaks: true,
-  renderer: {
-    html: ({ text }) => escaped(text),
-    link({ href, tokens }) {
-      return link(href, this.parser.parseInline(tokens));
-    },
-    image: ({ href, text }) => link(href, escaped(text || href)),
-    heading({ tokens, depth }) {
-      const level = Math.min(6, depth + 2);
-      return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>\n`;
-    },
-    checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
-  },
-});
+let drawn = 0;
 
 /**
- * A text as Markdown, made safe. One that is very long, or that cannot be formatted, is shown as plain text.
+ * A text as Markdown, made safe: plain until it is formatted, which happens beside the page. One that is very long, or
+ * that cannot be formatted in time, stays plain.
  * @param {{text: string}} props
  */
 export function Markdown({ text }) {
-  const source = String(text ?? "");
-  const made = useMemo(() => formatted(source), [source]);
+  const source = typeof text === "string" ? text : "";
+  const made = useFormatted(source);
   if (made === null) return html`<${LongText} value=${source} />`;
   return html`<div class="markdown foreign" dir="auto" dangerouslySetInnerHTML=${{ __html: made }} />`;
 }
 
-/** Null where it would take too long, or where marked gives up: it runs out of stack in what is nested deeply. */
-function formatted(source) {
-  if (source.length > LONGEST || source.match(RUNS)?.some((run) => run.length > LONGEST_RUN)) return null;
-  try {
-    return DOMPurify.sanitize(marked.parse(visible(source), { async: false }), ALLOWED);
-  } catch {
-    return null;
-  }
+/** Null while there is nothing to show but the text itself. While more of a text comes, its beginning as formatted last. */
+function useFormatted(source) {
+  const [made, setMade] = useState({ source: "", html: null });
+  const under = useRef({ withdraw: null, tags: 0 }).current;
+  useEffect(() => () => {
+    under.withdraw?.();
+    drawn -= under.tags;
+  }, []);
+  useEffect(() => {
+    if (under.withdraw || made.source === source || isHopeless(made, source)) return;
+    const shown = source.length > LONGEST ? source : visible(source);
+    if (shown.length > LONGEST) return setMade({ source, html: null });
+    under.withdraw = formatter.ask(shown, (formatted) => {
+      under.withdraw = null;
+      setMade({ source, html: counted(formatted, under) });
+    });
+  });
+  return source.length <= LONGEST && source.startsWith(made.source) ? made.html : null;
+}
+
+/** A text that could not be formatted cannot be once there is more of it. */
+const isHopeless = (made, source) => made.html === null && made.source !== "" && source.startsWith(made.source);
+
+/** Safe HTML, where the page has room for it. */
+function counted(formatted, under) {
+  drawn -= under.tags;
+  const fits = formatted !== null && drawn + formatted.tags <= MOST_TAGS;
+  under.tags = fits ? formatted.tags : 0;
+  drawn += under.tags;
+  return fits ? DOMPurify.sanitize(formatted.html, ALLOWED) : null;
 }
