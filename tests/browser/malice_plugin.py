@@ -12,7 +12,7 @@ ROUNDS = 2000
 
 
 class Puppet(Executor):
-    """The message: `{"artifacts": [[parts], …], "asks": data, "metadata": {…}, "name": text, "id": text}`, or `busy`."""
+    """The message: `{"artifacts": [[parts], …], "asks": data, "metadata": {}, "name": text, "id": text}`, or `busy`."""
 
     async def execute(self, request):
         if request.text == "busy":
