@@ -98,3 +98,28 @@ def test_tool_calls_and_metadata_of_objects_are_shown(panel: Panel, agents: Daem
     task = told(agents, puppet, metadata={"usage": {"a": ODD, "b": 1}, "stopReason": ODD, "more": ODD})
     panel.show(f"tasks/{task}").find("main", panel.t("tasks.metadata"))
     assert_answers(panel)
+
+
+def test_a_task_that_is_busy_is_followed_to_what_it_asks(panel: Panel, agents: DaemonProcess, puppet: str) -> None:
+    task = str(agents.begin(puppet, "busy")["id"])
+    panel.show(f"tasks/{task}").find(f'[data-question="{task}"]')
+    assert_answers(panel)
+    assert len(panel.script("return [...document.querySelectorAll('.timeline li')].map(each => each.innerText)")) <= 201
+    panel.find('[data-artifact="one"] .tree-leaf', "0")
+    panel.find('[data-artifact="three"]', "all told")
+    panel.click("main button", panel.t("tasks.cancel"))
+    panel.button(panel.t("tasks.cancel"), within=panel.find("dialog[open]"))
+    panel.until(lambda: agents.read(f"/task?id={task}")["state"] == "TASK_STATE_CANCELED", "its end")
+
+
+def test_a_task_that_was_opened_first_is_followed_while_it_is_busy(
+    panel: Panel, agents: DaemonProcess, puppet: str
+) -> None:
+    task = str(agents.begin(puppet, "busy later")["id"])
+    panel.show(f"tasks/{task}").find(f'[data-question="{task}"]')
+    agents.act("task.answer", id=task, text="go on")
+    panel.find('[data-artifact="three"]', "all told")
+    assert_answers(panel)
+    assert 100 < panel.script("return document.querySelectorAll('.timeline li').length") <= 201
+    panel.find(".timeline .step", "step 1999")
+    agents.cancel(puppet, task)

@@ -53,8 +53,9 @@ function Message({ message }) {
 }
 
 /** When it came, the states that it went through and what it said of them, what it delivered. @param {{task: object}} props */
-export function Timeline({ task: { timeline, startedAt } }) {
-  return html`<${Card} title=${t("tasks.timeline")} aside=${number(timeline.length)}>
+export function Timeline({ task: { timeline, left, startedAt } }) {
+  return html`<${Card} title=${t("tasks.timeline")} aside=${number(left + timeline.length)}>
+    ${left > 0 && html`<p class="muted">${t("tasks.timeline.left", { n: left })}</p>`}
     <ol class="timeline">${timeline.map((step) => html`<li key=${keyOf(step)} data-kind=${step.kind} data-frame=${step.frame}>
       <time datetime=${step.at} title=${exactTime(step.at)}>${clock(step.at)}</time>
       <div class="step"><${Step} step=${step} startedAt=${startedAt} /></div>
