@@ -12,13 +12,19 @@ ROUNDS = 2000
 
 
 class Puppet(Executor):
-    """The message: `{"artifacts": [[parts], …], "asks": data, "metadata": {}, "name": text, "id": text}`, or `busy`."""
+    """The message is `{"artifacts": [[parts], …], "asks": data, "metadata": {}, "name": text, "id": text}`, or
+    `busy`, or `busy later`: once it is answered.
+    """
 
     async def execute(self, request):
-        if request.text == "busy":
+        if request.text.startswith("busy"):
+            if request.text == "busy later":
+                await request.ask("Now?")
             async for each in self.busy(request):
                 yield each
             return
+        if not request.text.startswith("{"):
+            return  # an answer
         told = json.loads(request.text)
         for i, parts in enumerate(told.get("artifacts", ())):
             yield Artifact(parts=parts, artifact_id=f"{told.get('id', 'artifact')}-{i}", name=told.get("name"))

@@ -48,7 +48,7 @@ def test_a_text_that_takes_minutes_to_format_is_shown_as_it_is(
 
 
 def test_a_thousand_such_texts_leave_the_page_answering(panel: Panel, agents: DaemonProcess, puppet: str) -> None:
-    task = told(agents, puppet, artifacts=[[{"text": "*_*_a " * 2000}] * 50] * 20)
+    task = told(agents, puppet, artifacts=[[{"text": "*_*_a " * 2000, "filename": "a"}] * 50] * 20)
     panel.show(f"tasks/{task}").find('[data-artifact="artifact-19"]')
     for _ in range(3):
         assert_answers(panel)
@@ -56,6 +56,70 @@ def test_a_thousand_such_texts_leave_the_page_answering(panel: Panel, agents: Da
 
 
 def test_formatted_texts_of_many_tags_do_not_fill_the_page(panel: Panel, agents: DaemonProcess, puppet: str) -> None:
-    task = told(agents, puppet, artifacts=[[{"text": "*a*\n\n" * 1000}] * 20])
-    panel.show(f"tasks/{task}").find('[data-artifact="artifact-0"] em', "a")
+    task = told(agents, puppet, artifacts=[[{"text": "- **a**\n" * 1000}]] * 20)
+    panel.show(f"tasks/{task}").find('[data-artifact="artifact-0"] li:first-child strong', "a")
     assert_answers(panel)
+
+
+#: what no text can be made of by itself
+ODD = {"toString": 1, "valueOf": 2, "__proto__": {"a": 1}}
+
+
+@pytest.mark.parametrize("route", ["overview", "tasks"])
+def test_a_question_of_objects_in_the_place_of_texts_can_be_answered(
+    panel: Panel, agents: DaemonProcess, puppet: str, route: str
+) -> None:
+    options = [{"id": "yes", "name": ODD}, {"id": ODD, "name": ODD}, {"id": ODD, "name": "no"}]
+    task = told(agents, puppet, asks={"question": "Well?", "options": options, "deadline": ODD, "tool": ODD})
+    panel.show(route if route == "overview" else f"tasks/{task}")
+    asked = panel.find(f'[data-question="{task}"]')
+    assert [panel.text(each) for each in panel.all(".options button", within=asked)] == ["yes", "no"]
+    assert_answers(panel)
+    panel.click(".options button", "yes", within=panel.find(f'[data-question="{task}"]'))
+    panel.until(lambda: agents.read(f"/task?id={task}")["state"] == "TASK_STATE_COMPLETED", "its end")
+
+
+@pytest.mark.parametrize("deadline", [9e99, -1, [], "x" * 100_000, True])
+def test_a_deadline_that_is_none_is_shown_and_breaks_nothing(
+    panel: Panel, agents: DaemonProcess, puppet: str, deadline: Any
+) -> None:
+    task = told(agents, puppet, asks={"question": "Well?", "options": [], "deadline": deadline})
+    panel.show(f"tasks/{task}").find(f'[data-question="{task}"]')
+    assert_answers(panel)
+    agents.cancel(puppet, task)
+
+
+def test_tool_calls_and_metadata_of_objects_are_shown(panel: Panel, agents: DaemonProcess, puppet: str) -> None:
+    call = {"name": "look", "status": ODD, "arguments": ODD, "result": ODD}
+    task = told(agents, puppet, artifacts=[[{"data": call}], [{"data": ODD}]], id="tool-call")
+    panel.show(f"tasks/{task}").click(".tool-call summary")
+    panel.find(".tool-call .tree")
+    assert_answers(panel)
+    task = told(agents, puppet, metadata={"usage": {"a": ODD, "b": 1}, "stopReason": ODD, "more": ODD})
+    panel.show(f"tasks/{task}").find("main", panel.t("tasks.metadata"))
+    assert_answers(panel)
+
+
+def test_a_task_that_is_busy_is_followed_to_what_it_asks(panel: Panel, agents: DaemonProcess, puppet: str) -> None:
+    task = str(agents.begin(puppet, "busy")["id"])
+    panel.show(f"tasks/{task}").find(f'[data-question="{task}"]')
+    assert_answers(panel)
+    assert len(panel.script("return [...document.querySelectorAll('.timeline li')].map(each => each.innerText)")) <= 201
+    panel.find('[data-artifact="one"] .tree-leaf', "0")
+    panel.find('[data-artifact="three"]', "all told")
+    panel.click("main button", panel.t("tasks.cancel"))
+    panel.button(panel.t("tasks.cancel"), within=panel.find("dialog[open]"))
+    panel.until(lambda: agents.read(f"/task?id={task}")["state"] == "TASK_STATE_CANCELED", "its end")
+
+
+def test_a_task_that_was_opened_first_is_followed_while_it_is_busy(
+    panel: Panel, agents: DaemonProcess, puppet: str
+) -> None:
+    task = str(agents.begin(puppet, "busy later")["id"])
+    panel.show(f"tasks/{task}").find(f'[data-question="{task}"]')
+    agents.act("task.answer", id=task, text="go on")
+    panel.find('[data-artifact="three"]', "all told")
+    assert_answers(panel)
+    assert 100 < panel.script("return document.querySelectorAll('.timeline li').length") <= 201
+    panel.find(".timeline .step", "step 1999")
+    agents.cancel(puppet, task)

@@ -1,6 +1,6 @@
 import { t, has } from "./i18n.js";
 import { html, useEffect, useRef, useState } from "./html.js";
-import { shortState, visible } from "./format.js";
+import { short as bounded, shortState } from "./format.js";
 
 /** How long "copied" is shown, in milliseconds. */
 const COPIED = 1600;
@@ -49,8 +49,8 @@ export function LinkButton({ kind = "plain", small = false, children, ...rest })
  */
 export function State({ value }) {
   const short = shortState(value);
-  const text = has(`state.${short}`) ? t(`state.${short}`) : visible(short);
-  return html`<span class="state ${TONES[short] ?? "neutral"}" data-state=${value}>${text}</span>`;
+  const text = has(`state.${short}`) ? t(`state.${short}`) : bounded(short);
+  return html`<span class="state ${Object.hasOwn(TONES, short) ? TONES[short] : "neutral"}" data-state=${bounded(value)}>${text}</span>`;
 }
 
 /**

@@ -2,8 +2,20 @@ import { format, t } from "./i18n.js";
 
 const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 const BYTE_UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"];
-/** Controls, overrides of the direction, what is invisible: what could make a text look like another one. */
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+/**
+ * Controls, overrides of the direction, what is invisible: what could make a text look like another one. The joiners and
+ * U+FE0F belong to scripts and pictures.
+ */
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f]|[\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]/gu;
+
+/**
+ * Whatever JSON has where a text is expected, as a text: an object may not be turned into one.
+ * @param {unknown} value @returns {string}
+ */
+export function plain(value) {
+  if (value === null || typeof value !== "object") return String(value ?? "");
+  return Array.isArray(value) ? "[…]" : "{…}";
+}
 
 /**
  * A text of somebody else's, with what is hidden in it shown as `⟨U+202E⟩`. Line ends and tabs stay.
@@ -11,7 +23,7 @@ const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f
  * @returns {string}
  */
 export function visible(text) {
-  return String(text ?? "").replaceAll("\r\n", "\n").replace(HIDDEN, (found) => {
+  return plain(text).replaceAll("\r\n", "\n").replace(HIDDEN, (found) => {
     const code = found.codePointAt(0);
     if (code < 0x20) return String.fromCodePoint(0x2400 + code);
     return `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
@@ -28,19 +40,28 @@ export function beginning(text, length) {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
 }
 
+/** Of a name, a description or an address, what is drawn at most, in characters: those that are taken are no longer. */
+const SHORT = 10_000;
+
+/** A short text of somebody else's, as {@link visible}; one that is none is cut. @param {unknown} value @returns {string} */
+export function short(value) {
+  const text = plain(value);
+  return text.length > SHORT ? `${visible(beginning(text, SHORT))}…` : visible(text);
+}
+
 /** Of a name within a sentence or a list of options, in characters. */
 const NAME = 80;
 
 /** A name of somebody else's as far as it fits into a sentence. @param {string} name @returns {string} */
 export function brief(name) {
-  const text = String(name ?? "");
+  const text = plain(name);
   return `${visible(beginning(text, NAME))}${text.length > NAME ? "…" : ""}`;
 }
 
 /** `3 minutes ago`. @param {string} iso @param {number} [now] in milliseconds */
 export function relativeTime(iso, now = Date.now()) {
-  const seconds = Math.round((Date.parse(iso) - now) / 1000);
-  if (!Number.isFinite(seconds)) return String(iso);
+  const seconds = Math.round((dateOf(iso) - now) / 1000);
+  if (!Number.isFinite(seconds)) return short(iso);
   if (Math.abs(seconds) < 5) return t("time.now");
   const [unit, size] = UNITS.find(([, each]) => Math.abs(seconds) >= each);
   return format(Intl.RelativeTimeFormat, { numeric: "auto", style: "short" }).format(
@@ -49,17 +70,22 @@ export function relativeTime(iso, now = Date.now()) {
 
 /** Date and time to the second, with the zone. @param {string} iso */
 export function exactTime(iso) {
-  const date = new Date(iso);
-  if (Number.isNaN(date.getTime())) return String(iso);
+  const date = dateOf(iso);
+  if (Number.isNaN(date.getTime())) return short(iso);
   return format(Intl.DateTimeFormat, { dateStyle: "medium", timeStyle: "long" }).format(date);
 }
 
 /** Hour and minute. @param {string} iso */
-export const clockTime = (iso) =>
-  format(Intl.DateTimeFormat, { hour: "2-digit", minute: "2-digit" }).format(new Date(iso));
+export function clockTime(iso) {
+  const date = dateOf(iso);
+  return Number.isNaN(date.getTime()) ? short(iso) : format(Intl.DateTimeFormat, { hour: "2-digit", minute: "2-digit" }).format(date);
+}
+
+const dateOf = (iso) => new Date(typeof iso === "string" || typeof iso === "number" ? iso : NaN);
 
 /** `340 ms`, `12.5 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`. @param {number} milliseconds */
 export function duration(milliseconds) {
+  if (!Number.isFinite(milliseconds)) return short(milliseconds);
   const seconds = milliseconds / 1000;
   if (seconds < 1) return unit(Math.round(milliseconds), "millisecond");
   if (seconds < 60) return unit(seconds, "second", seconds < 10 ? 1 : 0);
@@ -72,12 +98,13 @@ export function duration(milliseconds) {
 
 /** `1.4 MB`. @param {number} count */
 export function bytes(count) {
+  if (!Number.isFinite(count)) return short(count);
   const power = Math.min(BYTE_UNITS.length - 1, Math.floor(Math.log10(Math.max(1, count)) / 3));
   return unit(count / 1000 ** power, BYTE_UNITS[power], power ? 1 : 0);
 }
 
 /** @param {number} value */
-export const number = (value) => format(Intl.NumberFormat).format(value);
+export const number = (value) => typeof value !== "number" ? short(value) : format(Intl.NumberFormat).format(value);
 
 function unit(value, name, digits = 0) {
   return format(Intl.NumberFormat, {
@@ -86,7 +113,10 @@ function unit(value, name, digits = 0) {
 }
 
 /** A state's name without its prefix: `WORKING`, `connected`. @param {string} state */
-export const shortState = (state) => String(state ?? "").replace(/^TASK_STATE_/, "");
+export const shortState = (state) => plain(state).replace(/^TASK_STATE_/, "");
 
 /** A long id's end, for those of one minute begin alike; the whole belongs into a title. @param {string} id */
-export const shortId = (id) => (id.length > 14 ? `…${id.slice(-8).replace(/^[\udc00-\udfff]/, "")}` : id);
+export function shortId(id) {
+  const text = plain(id);
+  return text.length > 14 ? `…${text.slice(-8).replace(/^[\udc00-\udfff]/, "")}` : text;
+}

@@ -1,5 +1,5 @@
-/** How long a text may take, in milliseconds; 100 kB of prose takes a tenth of it. */
-const DEADLINE = 500;
+/** How long a text may take, in milliseconds: on a busy machine, 100 kB of prose takes half of it. */
+const DEADLINE = 1000;
 
 /** Formats texts one after the other, each in a time that is bounded, while the page goes on. */
 class Formatter {

@@ -1,5 +1,6 @@
 import { has, t } from "./i18n.js";
-import { bytes, visible } from "./format.js";
+import { brief, bytes, plain, short, visible } from "./format.js";
+import { Guard } from "./guard.js";
 import { html, useState } from "./html.js";
 import { Button } from "./controls.js";
 import { Markdown } from "./markdown.js";
@@ -49,10 +50,10 @@ function Said({ text, type, live }) {
 
 function Attached({ part }) {
   const [broken, setBroken] = useState(false);
-  const type = String(part.mediaType ?? "");
+  const type = plain(part.mediaType);
   if (broken || !PICTURES.test(type) || part.raw.length > LARGEST_PICTURE) return html`<${File} part=${part} type=${type} />`;
   return html`<figure class="picture">
-    <img src="data:${type};base64,${part.raw}" alt=${visible(part.filename ?? t("parts.picture"))} decoding="async"
+    <img src="data:${type};base64,${part.raw}" alt=${short(part.filename ?? t("parts.picture"))} decoding="async"
       onError=${() => setBroken(true)} />
     <figcaption><${File} part=${part} type=${type} /></figcaption></figure>`;
 }
@@ -62,7 +63,7 @@ function File({ part, type }) {
   const size = bytes(sizeOf(part.raw));
   return html`<span class="file"><${Text} value=${name} class="file-name" />
     <span class="muted">${type && html`<${Text} value=${type} /> · `}${size}</span>
-    <${Button} small onClick=${() => save(decoded(part.raw), visible(name))} aria-label=${t("parts.save", { name: visible(name), size })}>
+    <${Button} small onClick=${() => save(decoded(part.raw), brief(name))} aria-label=${t("parts.save", { name: brief(name), size })}>
       ${t("parts.save.short")}</${Button}></span>`;
 }
 
@@ -80,10 +81,12 @@ function Elsewhere({ part }) {
  * @param {{artifact: {artifactId: string, name?: string, description?: string, parts: object[]}, live?: boolean,
  *   plain?: boolean}} props `plain` leaves the name out where the artifact has none of its own
  */
-export function Artifact({ artifact, live = false, plain = false }) {
+export const Artifact = (props) => html`<${Guard}><${Delivered} ...${props} /></${Guard}>`;
+
+function Delivered({ artifact, live = false, plain: isPlain = false }) {
   const call = toolCall(artifact);
   if (call) return html`<${Called} call=${call} id=${artifact.artifactId} />`;
-  const named = artifact.name || !plain;
+  const named = artifact.name || !isPlain;
   return html`<section class="artifact ${named ? "named" : ""}" data-artifact=${artifact.artifactId}>
     ${named && html`<h3><${Text} value=${artifact.name || artifact.artifactId} class="one-line" /></h3>`}
     ${artifact.description && html`<p class="muted"><${Text} value=${artifact.description} class="one-line" /></p>`}
@@ -99,10 +102,11 @@ export function toolCall({ artifactId, parts }) {
 
 function Called({ call, id }) {
   const [open, setOpen] = useState(false);
-  const status = `parts.call.${call.status}`;
-  return html`<details class="tool-call" data-artifact=${id} data-status=${call.status} onToggle=${(event) => setOpen(event.currentTarget.open)}>
+  const status = short(call.status);
+  const known = `parts.call.${status}`;
+  return html`<details class="tool-call" data-artifact=${id} data-status=${status} onToggle=${(event) => setOpen(event.currentTarget.open)}>
     <summary><span class="muted">${t("parts.call")}</span> <${Text} value=${call.name} class="mono" />
-      <span class="tag ${call.status === "failed" ? "bad" : ""}">${has(status) ? t(status) : visible(call.status)}</span></summary>
+      <span class="tag ${status === "failed" ? "bad" : ""}">${has(known) ? t(known) : status}</span></summary>
     ${open && html`<div class="tool-call-body">
       <h4>${t("parts.call.arguments")}</h4><${Value} value=${call.arguments} />
       ${call.result != null && html`<h4>${t("parts.call.result")}</h4><${Value} value=${call.result} />`}</div>`}

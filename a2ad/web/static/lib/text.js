@@ -1,5 +1,5 @@
 import { t } from "./i18n.js";
-import { beginning, bytes, exactTime, relativeTime, visible } from "./format.js";
+import { beginning, bytes, exactTime, plain, relativeTime, short, visible } from "./format.js";
 import { html, useEffect, useMemo, useState } from "./html.js";
 import { Button } from "./controls.js";
 
@@ -21,8 +21,8 @@ const SHORT = 16;
  * @param {{value: unknown, class?: string}} props with the class `one-line` it is cut, and whole on hovering
  */
 export function Text({ value, class: name = "" }) {
-  const text = String(value ?? "");
-  if (!/\bone-line\b/.test(name) || text.length <= SHORT) return html`<bdi class="foreign ${name}">${visible(text)}</bdi>`;
+  const text = plain(value);
+  if (!/\bone-line\b/.test(name) || text.length <= SHORT) return html`<bdi class="foreign ${name}">${short(text)}</bdi>`;
   return html`<bdi class="foreign ${name}" title=${visible(beginning(text, SAID))}>${visible(beginning(text, DRAWN))}</bdi>`;
 }
 
@@ -30,7 +30,7 @@ export function Text({ value, class: name = "" }) {
  * An address; where it has to be broken, at a slash.
  * @param {{value: string}} props
  */
-export const Address = ({ value }) => html`<bdi class="foreign mono">${visible(value).split(/(?<=\/)(?=[^/])/)
+export const Address = ({ value }) => html`<bdi class="foreign mono">${short(value).split(/(?<=\/)(?=[^/])/)
   .map((piece, i) => html`${i > 0 && html`<wbr />`}${piece}`)}</bdi>`;
 
 /** The time now, in milliseconds, rendered anew every ten seconds. @returns {number} */
@@ -61,7 +61,7 @@ export function Time({ at }) {
  * is that of the file it is saved as
  */
 export function LongText({ value, first = FIRST, code = false, name = "text.txt" }) {
-  const text = String(value ?? "");
+  const text = plain(value);
   const [length, setLength] = useState(first);
   const shown = useMemo(() => visible(beginning(text, length)), [text, length]);
   const cut = text.length > length;

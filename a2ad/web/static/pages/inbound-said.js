@@ -1,5 +1,6 @@
 import { currentLanguage, t } from "../lib/i18n.js";
 import { clockTime, exactTime, shortId, shortState } from "../lib/format.js";
+import { Choices, optionsOf } from "../lib/question.js";
 import { Artifact, Button, Copy, LongText, Notice, Parts, State, Text, Tree, href, html, textOf, useAction, useMemo,
   useState } from "../lib/ui.js";
 
@@ -85,9 +86,9 @@ function Question({ turn, conversation, onAnswered }) {
   const asked = turn.question;
   if (!asked) return null;
   if (turn.answered) return html`<${Parts} parts=${asked.parts} />`;
+  const options = optionsOf(asked);
   const choose = (option) => {
-    const text = option.id ?? option.name;
-    conversation.send(text, { shown: option.name ?? text });
+    conversation.send(option.id, { shown: option.name });
     onAnswered();
   };
   return html`<div class="asked" data-question=${turn.taskId}>
@@ -95,9 +96,7 @@ function Question({ turn, conversation, onAnswered }) {
     <${Parts} parts=${asked.parts} />
     ${asked.tool && html`<${Tree} value=${asked.tool} open=${3} />`}
     ${asked.deadline && html`<p class="muted">${t("overview.answer.deadline", { at: exactTime(asked.deadline) })}</p>`}
-    ${asked.options.length > 0
-      ? html`<div class="options" role="group" aria-label=${t("overview.answer.options")}>${asked.options.map((option, i) => html`
-          <${Button} key=${i} onClick=${() => choose(option)}><${Text} value=${option.name ?? option.id} /></${Button}>`)}</div>`
+    ${options.length > 0 ? html`<${Choices} options=${options} choose=${choose} />`
       : html`<p class="muted">${t("inbound.chat.answer.where")}</p>`}
   </div>`;
 }

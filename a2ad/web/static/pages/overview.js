@@ -2,6 +2,7 @@ import { useLive, usePolled } from "../lib/live.js";
 import { t } from "../lib/i18n.js";
 import { duration, exactTime, number, shortId } from "../lib/format.js";
 import { Chart } from "../lib/chart.js";
+import { Guard } from "../lib/guard.js";
 import { Question } from "../lib/question.js";
 import { Card, Empty, LinkButton, LongText, PageHead, State, Table, Text, Time, href, html } from "../lib/ui.js";
 
@@ -64,7 +65,7 @@ function Attention({ attention, snapshot }) {
   if (!attention.length) return html`<p class="calm">${t("overview.attention.none")}</p>`;
   return html`<${Card} title=${t("overview.attention")} aside=${attention.length} class="attention">
     <ul>${attention.map((each) => html`<li key=${`${each.kind} ${each.id}`} data-id=${each.id} data-kind=${each.kind}>
-      <${Matter} matter=${each} name=${nameOf(each, snapshot)} /></li>`)}</ul></${Card}>`;
+      <${Guard}><${Matter} matter=${each} name=${nameOf(each, snapshot)} /></${Guard}></li>`)}</ul></${Card}>`;
 }
 
 function Matter({ matter, name }) {

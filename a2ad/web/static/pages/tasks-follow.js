@@ -1,10 +1,12 @@
 import { follow, get } from "../lib/api.js";
 import { useEffect, useState } from "../lib/html.js";
-import { withFrame } from "./tasks-frames.js";
+import { withFrames } from "./tasks-frames.js";
 
 /** How long after a break the next attempt is made, and how often what has come is shown, in milliseconds. */
 const RETRY = 2000;
 const SHOWN = 100;
+/** Of a timeline's entries, the newest that are kept beside its first one. */
+const STEPS = 200;
 const TERMINAL = new Set(["TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"]);
 
 /** Whether nothing will change it any more. @param {{state: string}} task */
@@ -38,6 +40,9 @@ class Follower {
   #state = { task: null, missing: false, error: null };
   #timer = 0;
   #controller = null;
+  /** What has come and is not in the task yet, and the newest status of all: statuses up to it are told already. */
+  #frames = [];
+  #last = 1;
 
   constructor(id, tell) {
     this.#id = id;
@@ -61,8 +66,10 @@ class Follower {
     const signal = this.#controller.signal;
     try {
       const { artifacts: _, timeline, ...rest } = await this.#read(signal);
+      this.#absorb();
+      this.#last = newest(timeline, this.#last);
       const task = this.#state.task;
-      this.#set({ task: { ...task, ...rest, timeline: merged(task.timeline, timeline) } });
+      this.#set({ task: bounded({ ...task, ...rest, timeline: merged(task.timeline, timeline) }) });
     } catch (error) {
       if (error.status === 404 && !signal.aborted) this.#set({ missing: true });
     }
@@ -72,10 +79,13 @@ class Follower {
     while (!signal.aborted && !this.#state.missing) {
       try {
         const task = await this.#read(signal);
-        const known = this.#state.task?.timeline ?? [];
-        this.#set({ task: { ...task, timeline: merged(known, task.timeline) }, error: null });
+        this.#absorb();
+        this.#last = newest(task.timeline, this.#last);
+        const { timeline = [], left } = this.#state.task ?? {};
+        this.#set({ task: bounded({ ...task, left, timeline: merged(timeline, task.timeline) }), error: null });
         if (hasEnded(task)) return;
         await this.#follow(signal);
+        this.#absorb();
         if (hasEnded(this.#state.task)) continue;
       } catch (error) {
         if (signal.aborted) return;
@@ -90,7 +100,7 @@ class Follower {
   }
 
   async #follow(signal) {
-    const lastEventId = String(lastFrame(this.#state.task));
+    const lastEventId = String(this.#last);
     for await (const { event, id, data } of follow("/task/events", { id: this.#id }, { signal, lastEventId })) {
       if (event === "frame") this.#take(Number(id), data);
       if (event === "end") return;
@@ -98,45 +108,72 @@ class Follower {
   }
 
   #take(frame, data) {
-    const before = this.#state.task;
-    if (data.statusUpdate && frame <= lastFrame(before)) return;
-    const task = withFrame(before, data);
-    this.#set({ task: { ...task, timeline: withStep(before.timeline, frame, data) } }, SHOWN);
-    // a question, an answer or an end: there is more to it than the frame
-    if (data.statusUpdate && task.state !== before.state) this.look();
+    if (data.statusUpdate && frame <= this.#last) return;
+    if (data.statusUpdate) this.#last = frame;
+    this.#frames.push({ frame, data });
+    this.#timer ||= setTimeout(() => this.#show(), SHOWN);
   }
 
-  #set(change, delay = 0) {
+  #show() {
+    this.#timer = 0;
+    const { state } = this.#state.task;
+    this.#absorb();
+    this.#tell(this.#state);
+    // a question, an answer or an end: there is more to it than the frame
+    if (this.#state.task.state !== state) this.look();
+  }
+
+  /** Put what has come into the task. */
+  #absorb() {
+    if (!this.#frames.length) return;
+    const { task } = this.#state;
+    const { timeline, left } = withSteps(task, this.#frames);
+    const after = withFrames(task, this.#frames.map(({ data }) => data));
+    this.#frames = [];
+    this.#state = { ...this.#state, task: { ...after, timeline, left } };
+  }
+
+  #set(change) {
     this.#state = { ...this.#state, ...change };
-    if (!delay) {
-      clearTimeout(this.#timer);
-      this.#timer = 0;
-      this.#tell(this.#state);
-    } else if (!this.#timer) {
-      this.#timer = setTimeout(() => {
-        this.#timer = 0;
-        this.#tell(this.#state);
-      }, delay);
-    }
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    this.#tell(this.#state);
   }
 }
 
-/** The newest status that is known of: frames up to it are told already. */
-const lastFrame = (task) => task.timeline.reduce((last, step) => Math.max(last, step.frame ?? 1), 1);
+/** The newest status that a timeline has, where it is newer than the one that is known. */
+const newest = (timeline, known) => timeline.reduce((last, step) => Math.max(last, step.frame ?? 1), known);
 
-function withStep(timeline, frame, { statusUpdate, artifactUpdate }) {
-  if (statusUpdate) return [...timeline, stepOf(frame, statusUpdate.status)];
-  if (!artifactUpdate) return timeline;
+function withSteps(task, frames) {
+  let after = { timeline: [...task.timeline], left: task.left };
+  for (const { frame, data } of frames) {
+    addStep(after.timeline, frame, data);
+    if (after.timeline.length > 2 * STEPS) after = bounded(after);
+  }
+  return bounded(after);
+}
+
+function addStep(timeline, frame, { statusUpdate, artifactUpdate }) {
+  if (statusUpdate) timeline.push(stepOf(frame, statusUpdate.status));
+  if (!artifactUpdate) return;
   const { artifactId, name } = artifactUpdate.artifact;
   const until = new Date().toISOString();
   const known = timeline.findIndex((step) => step.artifactId === artifactId);
-  if (known >= 0) return timeline.with(known, { ...timeline[known], until });
-  return [...timeline, { kind: "artifact", at: until, artifactId, ...(name ? { name } : {}), until }];
+  if (known >= 0) timeline[known] = { ...timeline[known], until };
+  else timeline.push({ kind: "artifact", at: until, artifactId, ...(name ? { name } : {}), until });
 }
 
 function stepOf(frame, { timestamp, state, message }) {
   const text = (message?.parts ?? []).map((part) => part.text).filter(Boolean).join("\n");
   return { kind: "status", frame, at: timestamp, state, ...(text ? { message: text } : {}) };
+}
+
+/** Its first step and the newest; `left` is how many there were between them. */
+function bounded(task) {
+  const { timeline, left = 0 } = task;
+  const over = timeline.length - 1 - STEPS;
+  if (over <= 0) return { ...task, left };
+  return { ...task, left: left + over, timeline: [timeline[0], ...timeline.slice(-STEPS)] };
 }
 
 /** What tells one step of a timeline from another. @param {object} step @returns {string} */

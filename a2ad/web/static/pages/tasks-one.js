@@ -75,7 +75,7 @@ function Asked({ task, missing }) {
   const asks = task.question && !hasEnded(task) && !missing;
   return html`<${Notice} notice=${notice} onClose=${() => setNotice(null)} />
     ${asks && html`<${Card} title=${t("tasks.question")} class="asked">
-      <${Question} key=${task.timeline.length} taskId=${task.id} question=${task.question} onAnswered=${answered} /></${Card}>`}`;
+      <${Question} key=${task.left + task.timeline.length} taskId=${task.id} question=${task.question} onAnswered=${answered} /></${Card}>`}`;
 }
 
 function About({ task, inbound }) {

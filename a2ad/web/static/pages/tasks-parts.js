@@ -1,10 +1,13 @@
 import { format, has, t } from "../lib/i18n.js";
-import { exactTime, number } from "../lib/format.js";
+import { exactTime, number, plain } from "../lib/format.js";
+import { Guard } from "../lib/guard.js";
 import { Artifact, Button, Card, Empty, Facts, LongText, Parts, State, Text, Tree, html, textOf, useState } from "../lib/ui.js";
 import { hasEnded, keyOf } from "./tasks-follow.js";
 
 /** Of messages and of artifacts, how many are shown at first; the last ones, the first ones. */
 const FIRST = 20;
+/** Of what was used, how many figures are facts; the others are in the tree. */
+const FIGURES = 20;
 
 /** What came of a task. @param {{task: object}} props */
 export function Results({ task }) {
@@ -38,7 +41,7 @@ export function Messages({ history }) {
   const hidden = Math.max(0, history.length - limit);
   return html`<${Card} title=${t("tasks.messages")} aside=${number(history.length)}>
     ${hidden > 0 && html`<${Button} small onClick=${() => setLimit(limit * 4)}>${t("tasks.messages.earlier", { n: hidden })}</${Button}>`}
-    <ol class="messages">${history.slice(hidden).map((message, i) => html`<${Message} key=${message.messageId ?? hidden + i} message=${message} />`)}</ol>
+    <ol class="messages">${history.slice(hidden).map((message, i) => html`<${Guard} key=${message.messageId ?? hidden + i}><${Message} message=${message} /></${Guard}>`)}</ol>
   </${Card}>`;
 }
 
@@ -50,8 +53,9 @@ function Message({ message }) {
 }
 
 /** When it came, the states that it went through and what it said of them, what it delivered. @param {{task: object}} props */
-export function Timeline({ task: { timeline, startedAt } }) {
-  return html`<${Card} title=${t("tasks.timeline")} aside=${number(timeline.length)}>
+export function Timeline({ task: { timeline, left, startedAt } }) {
+  return html`<${Card} title=${t("tasks.timeline")} aside=${number(left + timeline.length)}>
+    ${left > 0 && html`<p class="muted">${t("tasks.timeline.left", { n: left })}</p>`}
     <ol class="timeline">${timeline.map((step) => html`<li key=${keyOf(step)} data-kind=${step.kind} data-frame=${step.frame}>
       <time datetime=${step.at} title=${exactTime(step.at)}>${clock(step.at)}</time>
       <div class="step"><${Step} step=${step} startedAt=${startedAt} /></div>
@@ -76,7 +80,8 @@ const clock = (at) => format(Intl.DateTimeFormat, { timeStyle: "medium" }).forma
 export function Metadata({ metadata }) {
   const { usage, stopReason, ...rest } = metadata ?? {};
   const used = usage && typeof usage === "object" ? Object.entries(usage) : [];
-  const [simple, odd] = [used.filter(([, value]) => typeof value === "number"), used.filter(([, value]) => typeof value !== "number")];
+  const simple = used.filter(([, value]) => typeof value === "number").slice(0, FIGURES);
+  const odd = used.filter((each) => !simple.includes(each));
   const others = { ...rest, ...(odd.length ? { usage: Object.fromEntries(odd) } : {}) };
   if (!used.length && stopReason === undefined && !Object.keys(rest).length) return null;
   return html`<${Card} title=${t("tasks.metadata")}>
@@ -90,6 +95,6 @@ export function Metadata({ metadata }) {
 
 /** In words where there are some for it. */
 function named(prefix, name) {
-  const key = `${prefix}.${name}`;
-  return has(key) ? t(key) : html`<${Text} value=${typeof name === "string" ? name : JSON.stringify(name)} />`;
+  const key = `${prefix}.${plain(name)}`;
+  return has(key) ? t(key) : html`<${Text} value=${name} />`;
 }

@@ -5,6 +5,7 @@ export default {
   "app.language": "Language",
   "app.theme": "Appearance",
   "app.failed": "This page cannot be shown",
+  "app.failed.part": "This part of the page cannot be shown.",
   "app.failed.help": "Something in it went wrong. Load the panel anew; if it stays, please report it with this text:",
   "app.reload": "Load anew",
   "theme.auto": "System",

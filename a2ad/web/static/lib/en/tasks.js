@@ -53,6 +53,8 @@ export default {
   "tasks.from.user": "Client",
   "tasks.from.agent": "Agent",
   "tasks.timeline": "Timeline",
+  "tasks.timeline.left.one": "{n} earlier entry is left out.",
+  "tasks.timeline.left.other": "{n} earlier entries are left out.",
   "tasks.frame": "Frame {n}",
   "tasks.created.started": "Created, and started at once",
   "tasks.came": "arrived",

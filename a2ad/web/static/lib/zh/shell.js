@@ -5,6 +5,7 @@ export default {
   "app.language": "语言",
   "app.theme": "外观",
   "app.failed": "此页面无法显示",
+  "app.failed.part": "页面的这一部分无法显示。",
   "app.failed.help": "页面内部出了问题。请重新加载面板；如果问题依旧，请附上以下文字反馈：",
   "app.reload": "重新加载",
   "theme.auto": "系统",

@@ -51,6 +51,7 @@ export default {
   "tasks.from.user": "客户端",
   "tasks.from.agent": "智能体",
   "tasks.timeline": "时间线",
+  "tasks.timeline.left.other": "更早的 {n} 项未显示。",
   "tasks.frame": "第 {n} 帧",
   "tasks.created.started": "已创建并立即开始",
   "tasks.came": "已到达",
