@@ -1,4 +1,4 @@
-"""An agent that says whatever its message tells it to: a plugin file for the daemon, beside those of `agents_plugin.py`.
+"""An agent that says what it is told to: a plugin file for the daemon, beside those of `agents_plugin.py`.
 
 It is written against the plugin API alone, and is read as text by the fixtures.
 """
