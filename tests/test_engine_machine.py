@@ -10,6 +10,7 @@ from hypothesis.stateful import rule
 
 from a2ad import TaskState
 from a2ad.engine import Accepted
+from a2ad.engine.pages import list_tasks
 from a2ad.errors import (
     InvalidParams,
     ResourceExhausted,
@@ -224,7 +225,7 @@ class EngineMachine(EngineDriver):
         expected, found, token = matching(), list[str](), ""
         while True:
             wanted = a2a.ListTasksParams(context, state, size, token, None, after, include_artifacts=True)
-            page = self.run(self.lab.engine.list(inbound, wanted))
+            page = self.run(list_tasks(self.lab.engine.store, inbound, wanted))
             found += [view.row.id for view in page.tasks]
             assert page.total == len(matching())
             token = page.next_token

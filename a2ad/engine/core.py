@@ -18,7 +18,6 @@ from a2ad.engine.encode import TaskView
 from a2ad.engine.expiry import Expiry
 from a2ad.engine.frames import Reader
 from a2ad.engine.intake import Accepted, Intake
-from a2ad.engine.pages import Page, list_tasks
 from a2ad.engine.run import Run
 from a2ad.engine.schedule import Scheduler, not_yet
 from a2ad.engine.starter import Starter, Target
@@ -29,7 +28,7 @@ from a2ad.errors import Stopping, StoreRefused, StoreUnavailable, TaskNotCancela
 from a2ad.figures import Figures
 from a2ad.model import TaskState
 from a2ad.plugins import PluginHost
-from a2ad.schemas.a2a import ListTasksParams, SendMessageParams
+from a2ad.schemas.a2a import SendMessageParams
 from a2ad.store import Store, StoredTask, TaskRow
 
 #: how long a run that was told to end at shutdown may still take, in seconds, at most
@@ -196,10 +195,6 @@ class Engine:
         if view.row.state.terminal and history_length is None and generation == self.ended.generation:
             self.ended.put(task_id, Encoded(inbound_id, body))
         return body
-
-    async def list(self, inbound_id: str, wanted: ListTasksParams) -> Page:
-        """A page of an inbound's tasks. Raises `InvalidParams` for a foreign page token."""
-        return await list_tasks(self.store, inbound_id, wanted)
 
     async def subscribe(self, task_id: str, inbound_id: str, last_event_id: int | None) -> Reader:
         """Read a task's stream to its end. Raises `TaskNotFound`, `UnsupportedOperation` for one that has ended."""

@@ -15,7 +15,7 @@ from orjson import Fragment
 from a2ad.card import Card
 from a2ad.engine import Accepted, Engine
 from a2ad.engine.intake import message_violations
-from a2ad.engine.pages import page_violations
+from a2ad.engine.pages import list_tasks, page_violations
 from a2ad.errors import ContentTypeNotSupported, InvalidRequest, PushNotificationNotSupported
 from a2ad.inbound import Inbound
 from a2ad.schemas import a2a
@@ -112,7 +112,7 @@ class Methods:
 
     async def _list(self, context: Context, params: Params) -> bytes:
         wanted = a2a.list_tasks(params, partial(page_violations, self._engine.store, context.inbound.id))
-        page = await self._engine.list(context.inbound.id, wanted)
+        page = await list_tasks(self._engine.store, context.inbound.id, wanted)
         return orjson.dumps(
             {
                 "tasks": [
