@@ -1,4 +1,4 @@
-"""An agent that says whatever its message tells it to: a plugin file for the daemon, like those of `agents_plugin.py`.
+"""An agent that says what it is told to: a plugin file for the daemon, beside those of `agents_plugin.py`.
 
 It is written against the plugin API alone, and is read as text by the fixtures.
 """
@@ -12,7 +12,7 @@ ROUNDS = 2000
 
 
 class Puppet(Executor):
-    """The message is `{"artifacts": [[parts], …], "asks": data, "metadata": {}, "name": text, "id": text}`, or
+    """The message is `{"artifacts": [[parts], …], "asks": data, "metadata": {…}, "name": text, "id": text}`, or
     `busy`, or `busy later`: once it is answered.
     """
 

@@ -123,3 +123,42 @@ def test_a_task_that_was_opened_first_is_followed_while_it_is_busy(
     assert 100 < panel.script("return document.querySelectorAll('.timeline li').length") <= 201
     panel.find(".timeline .step", "step 1999")
     agents.cancel(puppet, task)
+
+
+MOST_SHOWN = 500_000
+LONG = "n" * 1_000_000
+
+
+def assert_bounded(panel: Panel) -> None:
+    assert_answers(panel)
+    assert panel.script("return document.querySelector('main').textContent.length") < MOST_SHOWN
+
+
+def test_names_keys_and_lists_without_end_are_cut(panel: Panel, agents: DaemonProcess, puppet: str) -> None:
+    file = {"raw": "QQ==", "filename": LONG, "mediaType": LONG}
+    link = {"url": f"https://other.example/{LONG}"}
+    data = {"data": {LONG: LONG, "numbers": [0] * 1_000_000}}
+    task = told(agents, puppet, artifacts=[[file], [link], [data]], name=LONG)
+    panel.show(f"tasks/{task}").find('[data-artifact="artifact-2"] .tree', "1000000")
+    assert_bounded(panel)
+    task = told(agents, puppet, metadata={"usage": {f"figure {i}": i for i in range(50_000)}})
+    panel.show(f"tasks/{task}").find("main", panel.t("tasks.metadata"))
+    assert_bounded(panel)
+
+
+def test_a_question_with_options_without_end_shows_the_first(panel: Panel, agents: DaemonProcess, puppet: str) -> None:
+    options = [{"id": f"option {i}"} for i in range(20_000)] + [{"id": LONG}]
+    task = told(agents, puppet, asks={"question": "Which?", "options": options})
+    panel.show(f"tasks/{task}").find(f'[data-question="{task}"]', panel.t("tree.more", n=19_901))
+    assert_bounded(panel)
+    agents.cancel(puppet, task)
+
+
+@pytest.mark.parametrize(
+    "code", [0xAD, 0x34F, 0x115F, 0x17B4, 0x180E, 0x2028, 0x2800, 0x3164, 0xFFA0, 0x1D173, 0xE0100]
+)
+def test_what_cannot_be_seen_is_shown(panel: Panel, agents: DaemonProcess, puppet: str, code: int) -> None:
+    task = told(agents, puppet, artifacts=[[{"text": f"a{chr(code)}b \u0645\u200c\u0646 \U0001f468\u200d\U0001f469"}]])
+    panel.show(f"tasks/{task}").find(
+        '[data-artifact="artifact-0"]', f"a⟨U+{code:04X}⟩b \u0645\u200c\u0646 \U0001f468\u200d"
+    )
