@@ -197,6 +197,7 @@ def test_what_was_edited_is_saved_and_nothing_else_is_sent(panel: Panel, agents:
     taken = agents.create_inbound(name="Taken")
     panel.show(f"inbound/{made}?tab=edit").fill('[name="name"]', "New")
     agents.act("inbound.update", id=made, description="Changed elsewhere")
+    panel.find("main", "Changed elsewhere")
     panel.button(panel.t("inbound.save"))
     panel.find('.notice[role="status"]', '"New" updated')
     panel.find("h1", "New")

@@ -68,6 +68,23 @@ export function useForm(initial, submit) {
   return { ...action, unsaid, values, set, field, onSubmit, form, reset: () => (setValues(initial), action.clear()) };
 }
 
+/**
+ * As {@link useForm}, for something that there is: only what was changed here is sent, so what is changed elsewhere
+ * meanwhile stays.
+ * @param {object} present what it is when the form opens
+ * @param {(changed: object) => Promise<any>} submit
+ */
+export function useEdit(present, submit) {
+  const [shown, setShown] = useState(present);
+  return useForm(present, async (values) => {
+    const changed = Object.entries(values).filter(([name, value]) => value !== shown[name]);
+    if (!changed.length) return { message: t("form.unchanged") };
+    const answer = await submit(Object.fromEntries(changed));
+    setShown(values);
+    return answer;
+  });
+}
+
 /** Whether an error's path is a field, or something in it: `skills` has those of `skills[0]` and `skills.x`, too. */
 const isOf = (path, name) => path === name || (path.startsWith(name) && /^[.[]/.test(path.slice(name.length)));
 

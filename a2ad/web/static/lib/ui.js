@@ -2,7 +2,7 @@
 export { html, useCallback, useEffect, useMemo, useReducer, useRef, useState } from "./html.js";
 export { Button, Copy, Icon, LinkButton, State } from "./controls.js";
 export { Card, Empty, Facts, Pager, PageHead, Table, Tabs } from "./layout.js";
-export { Field, Form, useForm } from "./form.js";
+export { Field, Form, useEdit, useForm } from "./form.js";
 export { Dialog, Notice, explain, useAction, useConfirm } from "./feedback.js";
 export { Address, LongText, save, Text, Time, useNow } from "./text.js";
 export { Tree } from "./tree.js";

@@ -1,7 +1,7 @@
 import { act } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
 import { visible } from "../lib/format.js";
-import { Field, Form, html, useForm } from "../lib/ui.js";
+import { Field, Form, html, useEdit, useForm } from "../lib/ui.js";
 
 const FIRST = { name: "", description: "", version: "1.0.0", endpointPath: "", authTokenEnv: "", enabled: true };
 const EDITED = ["name", "description", "version", "endpointPath", "preset", "authTokenEnv"];
@@ -23,14 +23,10 @@ export function Create({ presets, onDone, onCancel }) {
   </${Form}>`;
 }
 
-/** One that there is. Only what was changed is sent. @param {{inbound: object, presets: object[]}} props */
+/** One that there is. @param {{inbound: object, presets: object[]}} props */
 export function Edit({ inbound, presets }) {
   const present = Object.fromEntries(EDITED.map((name) => [name, inbound[name] ?? ""]));
-  const form = useForm(present, (values) => {
-    const changed = EDITED.filter((name) => values[name] !== present[name]);
-    if (!changed.length) return { message: t("form.unchanged") };
-    return act("inbound.update", { id: inbound.id, ...Object.fromEntries(changed.map((name) => [name, values[name]])) });
-  });
+  const form = useEdit(present, (changed) => act("inbound.update", { id: inbound.id, ...changed }));
   return html`<${Form} form=${form} submit=${t("inbound.save")}>
     <${Fields} form=${form} presets=${presets} pathHint=${t("inbound.form.path.edit")} />
   </${Form}>`;

@@ -1,7 +1,13 @@
 import { act } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
-import { Card, Field, Form, html, useForm } from "../lib/ui.js";
+import { Card, Field, Form, html, useEdit } from "../lib/ui.js";
 import { PresetField, Timeout, milliseconds, usePresets } from "./outbound-connect.js";
+
+/** What the daemon takes in another form than a field has it. */
+const read = ({ timeoutMs, tokenOrigins }) => ({
+  ...(timeoutMs !== undefined && { timeoutMs: milliseconds(timeoutMs) }),
+  ...(tokenOrigins !== undefined && { tokenOrigins: tokenOrigins.split(/\s+/).filter(Boolean) }),
+});
 
 /** What can be changed of a connection. @param {{row: object}} props a connection of the snapshot */
 export function Settings({ row }) {
@@ -10,9 +16,7 @@ export function Settings({ row }) {
     name: row.name, timeoutMs: String(row.timeoutMs), bearerTokenEnv: row.bearerTokenEnv ?? "", preset: row.preset ?? "",
     tokenOrigins: row.tokenOrigins.join("\n"),
   };
-  const form = useForm(first, (values) => act("outbound.update", {
-    ...values, id: row.id, timeoutMs: milliseconds(values.timeoutMs), tokenOrigins: values.tokenOrigins.split(/\s+/).filter(Boolean),
-  }));
+  const form = useEdit(first, (changed) => act("outbound.update", { id: row.id, ...changed, ...read(changed) }));
   return html`<${Card} title=${t("outbound.settings")}>
     <${Form} form=${form} submit=${t("outbound.settings.save")} kind="plain">
       <${Field} ...${form.field("name")} label=${t("outbound.name")} hint=${t("outbound.name.hint")} required autocomplete="off" />
