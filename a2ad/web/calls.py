@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 from aiohttp_sse import sse_response
 
 from a2ad.outbound.answer import ANSWER_BYTES, Observer, Said, Stated
-from a2ad.web.server import on_disconnect
+from a2ad.web.server import check_connected, on_disconnect
 
 #: the HTTP status and the body of an action's answer
 Performed: TypeAlias = tuple[int, dict[str, Any]]
@@ -34,6 +34,7 @@ async def stream(request: web.BaseRequest, call: Call, *, keepalive_seconds: flo
     """`progress` events, `{text}` for what is new of the answer and `{state, message}` for a status; then one `result`
     with the answer's body.
     """
+    check_connected(request)
     progress = _Progress()
     work = asyncio.ensure_future(call(progress.observe))
     work.add_done_callback(lambda _: progress.wake.set())

@@ -30,6 +30,7 @@ from a2ad.web.guard import BodyError, control_refusal, media_type, peer_address,
 from a2ad.web.metrics import FORMS, Metrics, wanted_form
 from a2ad.web.outbound import OutboundActions
 from a2ad.web.send_test import Streamed
+from a2ad.web.server import check_connected
 from a2ad.web.snapshot import Snapshots
 
 BASE = CONTROL_PATH
@@ -158,6 +159,7 @@ class ControlApi:
         query = read_query(request.query)
         with self._changes.watch(query, self._base_url(request)) as view:
             await view.look()
+            check_connected(request)
             async with sse_response(
                 cast("web.Request", request), ping_interval=self._config.a2a.keepalive_seconds, sep="\n"
             ) as response:

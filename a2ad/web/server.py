@@ -78,6 +78,12 @@ class Connection(web.RequestHandler):
         tell("connection.failed", error=type(error).__name__, at=str(args[0]) if args else "")
 
 
+def check_connected(request: web.BaseRequest) -> None:
+    """Raises `ConnectionResetError` where the client has left; aiohttp-sse takes it for granted that it has not."""
+    if request.transport is None:
+        raise ConnectionResetError("the client has left")
+
+
 @contextmanager
 def on_disconnect(request: web.BaseRequest, callback: Callable[[], object]) -> Iterator[None]:
     """Have something called if the request's client leaves meanwhile."""

@@ -7,6 +7,7 @@ import pytest
 
 from tests.daemon import DaemonProcess
 from tests.e2e.control_support import SseEvents
+from tests.lab import connect, head, until
 
 Watch = Callable[..., SseEvents]
 
@@ -126,3 +127,12 @@ def test_there_is_room_for_many_who_watch_and_not_for_any_number(daemon: DaemonP
 
     status, answer = daemon.request("GET", f"{daemon.control}/a2a/api/events")
     assert (status, answer["ok"]) == (503, False)
+
+
+def test_who_leaves_before_the_first_event_leaves_no_word_in_the_log(daemon: DaemonProcess) -> None:
+    ask = head(f"{daemon.control}/a2a/api/events", method="GET")
+    for _ in range(50):
+        with connect(daemon.control) as sock:
+            sock.sendall(ask)
+    until(lambda: daemon.read("")["health"]["status"] == "ok")
+    assert "Traceback" not in daemon.log()
