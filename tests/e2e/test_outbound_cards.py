@@ -259,7 +259,7 @@ def test_a_short_token_takes_no_skill_and_no_id_away(daemon: DaemonProcess, remo
         daemon.act("outbound.refresh", id=outbound)
         assert [skill["id"] for skill in row(daemon, outbound)["card"]["skills"]] == skills
         told = call(daemon, outbound, skill="chat")
-        assert (told["taskId"], told["text"]) == ("t1", "*** it is" if token == "t1" else "t1 it is")
+        assert (told["taskId"], told["text"]) == ("t1", "t1 it is")
     remote.on("SendStreamingMessage", answer(snapshot("COMPLETED", "", parts_of("x"), contextId="of chat-1")))
     assert "gives the token back as an id" in call(daemon, outbound, status=409)["message"]
 
