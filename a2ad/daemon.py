@@ -61,13 +61,15 @@ class Daemon:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """What A2A clients reach, and what the operator does, where the two share a listener."""
         path = route_path(request)
-        if path == BASE or path.startswith(f"{BASE}/") or self.panel.answers(request):
-            return await self.operate(request)
+        if self.panel.answers(request, path):
+            return await self.panel.handle(request)
+        if path == BASE or path.startswith(f"{BASE}/"):
+            return await self.control.handle(request)
         return await self.endpoint.handle(request)
 
     async def operate(self, request: web.BaseRequest) -> web.StreamResponse:
         """The control API and its panel: all there is on a listener of their own."""
-        if self.panel.answers(request):
+        if self.panel.answers(request, route_path(request)):
             return await self.panel.handle(request)
         return await self.control.handle(request)
 

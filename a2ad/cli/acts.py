@@ -23,6 +23,12 @@ def act(daemon: Daemon, action: str, as_json: bool, /, **fields: Any) -> Row:
     return answer
 
 
+def act_on_row(daemon: Daemon, action: str, rows: str, wanted: str, as_json: bool, /, **fields: Any) -> None:
+    """Do it with the row of `rows`, such as `inbounds`, that is meant, and say what was done."""
+    row = daemon.find(rows, wanted)
+    done(act(daemon, action, as_json, id=row["id"], **fields), as_json)
+
+
 @contextmanager
 def refusals(as_json: bool) -> Iterator[None]:
     """Where JSON is wanted, a refusal is printed as such, too."""

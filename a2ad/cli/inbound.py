@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2ad.cli.acts import Row, act, done, given, present, refusals
+from a2ad.cli.acts import Row, act, act_on_row, done, given, present, refusals
 from a2ad.cli.completing import complete_inbound, complete_presets
 from a2ad.cli.groups import ListGroup
 from a2ad.cli.inputs import daemon_options, given_token, needed_token, token_options
@@ -144,8 +144,7 @@ def update(inbound: str, daemon: Daemon, *, as_json: bool, **options: Any) -> No
     fields = _fields(options)
     if not fields:
         raise click.UsageError("there is nothing to change")
-    row = daemon.find("inbounds", inbound)
-    done(act(daemon, "inbound.update", as_json, id=row["id"], **fields), as_json)
+    act_on_row(daemon, "inbound.update", "inbounds", inbound, as_json, **fields)
 
 
 @inbound.command()
@@ -157,7 +156,7 @@ def enable(inbound: str, daemon: Daemon, *, as_json: bool) -> None:
     \b
     a2ad inbound enable reports
     """  # noqa: D301
-    _act_on(daemon, "inbound.enable", inbound, as_json)
+    act_on_row(daemon, "inbound.enable", "inbounds", inbound, as_json)
 
 
 @inbound.command()
@@ -169,7 +168,7 @@ def disable(inbound: str, daemon: Daemon, *, as_json: bool) -> None:
     \b
     a2ad inbound disable reports
     """  # noqa: D301
-    _act_on(daemon, "inbound.disable", inbound, as_json)
+    act_on_row(daemon, "inbound.disable", "inbounds", inbound, as_json)
 
 
 @inbound.command()
@@ -217,8 +216,7 @@ def token_set(inbound: str, token_env: str | None, token_file: Path | None, daem
     a2ad inbound token set reports --token-file token.txt
     """  # noqa: D301
     secret = needed_token(token_env, token_file, twice=True)
-    row = daemon.find("inbounds", inbound)
-    done(act(daemon, "inbound.setAuth", as_json, id=row["id"], token=secret), as_json)
+    act_on_row(daemon, "inbound.setAuth", "inbounds", inbound, as_json, token=secret)
 
 
 @token.command("clear")
@@ -230,8 +228,7 @@ def token_clear(inbound: str, daemon: Daemon, *, as_json: bool) -> None:
     \b
     a2ad inbound token clear reports
     """  # noqa: D301
-    row = daemon.find("inbounds", inbound)
-    done(act(daemon, "inbound.setAuth", as_json, id=row["id"], token=None), as_json)
+    act_on_row(daemon, "inbound.setAuth", "inbounds", inbound, as_json, token=None)
 
 
 @inbound.command()
@@ -293,8 +290,3 @@ def _token(row: Row) -> str:
 def _fields(options: dict[str, Any]) -> Row:
     names = {"version_": "version", "path": "endpointPath", "auth_token_env": "authTokenEnv"}
     return given({names.get(name, name): value for name, value in options.items()})
-
-
-def _act_on(daemon: Daemon, action: str, inbound: str, as_json: bool) -> None:
-    row = daemon.find("inbounds", inbound)
-    done(act(daemon, action, as_json, id=row["id"]), as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2ad.cli.acts import Row, act, done, given, present
+from a2ad.cli.acts import Row, act, act_on_row, done, given, present
 from a2ad.cli.completing import (
     Completer,
     complete_connection,
@@ -212,7 +212,7 @@ def enable(connection: str, daemon: Daemon, *, as_json: bool) -> None:
     \b
     a2ad outbound enable reports
     """  # noqa: D301
-    _act_on(daemon, "outbound.enable", connection, as_json)
+    act_on_row(daemon, "outbound.enable", "outbounds", connection, as_json)
 
 
 @outbound.command()
@@ -224,7 +224,7 @@ def disable(connection: str, daemon: Daemon, *, as_json: bool) -> None:
     \b
     a2ad outbound disable reports
     """  # noqa: D301
-    _act_on(daemon, "outbound.disable", connection, as_json)
+    act_on_row(daemon, "outbound.disable", "outbounds", connection, as_json)
 
 
 @outbound.command()
@@ -236,7 +236,7 @@ def refresh(connection: str, daemon: Daemon, *, as_json: bool) -> None:
     \b
     a2ad outbound refresh reports
     """  # noqa: D301
-    _act_on(daemon, "outbound.refresh", connection, as_json)
+    act_on_row(daemon, "outbound.refresh", "outbounds", connection, as_json)
 
 
 @outbound.command()
@@ -288,8 +288,7 @@ def token_set(
     a2ad outbound token set reports --token-file token.txt
     """  # noqa: D301
     secret = needed_token(token_env, token_file)
-    row = daemon.find("outbounds", connection)
-    done(act(daemon, "outbound.setAuth", as_json, id=row["id"], token=secret), as_json)
+    act_on_row(daemon, "outbound.setAuth", "outbounds", connection, as_json, token=secret)
 
 
 @token.command("clear")
@@ -301,8 +300,7 @@ def token_clear(connection: str, daemon: Daemon, *, as_json: bool) -> None:
     \b
     a2ad outbound token clear reports
     """  # noqa: D301
-    row = daemon.find("outbounds", connection)
-    done(act(daemon, "outbound.setAuth", as_json, id=row["id"], token=None), as_json)
+    act_on_row(daemon, "outbound.setAuth", "outbounds", connection, as_json, token=None)
 
 
 _SETTINGS = {
@@ -385,8 +383,3 @@ def _warn_of_unknown_skills(row: Row, options: Mapping[str, Any]) -> None:
     for skill in dict.fromkeys([*options["disable_skill"], *(skill for skill, _ in pairs)]):
         if skill not in known:
             note(f"the agent has no skill {skill!r} now; it has: {', '.join(known) or 'none'}")
-
-
-def _act_on(daemon: Daemon, action: str, connection: str, as_json: bool) -> None:
-    row = daemon.find("outbounds", connection)
-    done(act(daemon, action, as_json, id=row["id"]), as_json)

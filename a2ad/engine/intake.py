@@ -174,16 +174,14 @@ class Intake:
         # up to the commit nobody else acts
         if stream:
             engine.check_readers(task)
-        row = task.row
-        if (options := question_of(row).get("options")) and chosen(params.message["parts"], options) is None:
-            return await self._ask_again(task, params, [file.sha256 for file in attachments], caller, stream=stream)
-        task.continuing = True
-        asking = task.run.asking if task.run is not None and task.run.asking.active else None
-        ticket = task.ticket = task.ticket or Ticket(row.inbound_id, row.context_id)
-        ticket.ready = False
-        has_slot = engine.scheduler.enter(ticket, front=True)
+        row, files = task.row, [file.sha256 for file in attachments]
         message_id = params.message_id or new_id()
         message = client_message(params.message, message_id, row.context_id, row.id)
+        given = MessageRow(0, message_id, dumps(message), caller if params.message_id else None)
+        if (options := question_of(row).get("options")) and chosen(params.message["parts"], options) is None:
+            return await self._ask_again(task, given, files, stream=stream)
+        asking = task.run.asking if task.run is not None and task.run.asking.active else None
+        ticket, has_slot = self._starter.line_up(task)
 
         def recorded() -> None:
             if task.canceling is not None:
@@ -196,11 +194,7 @@ class Intake:
                 asking.answer_in_turn(message)
 
         try:
-            other = await task.proceed(
-                MessageRow(0, message_id, dumps(message), caller if params.message_id else None),
-                [file.sha256 for file in attachments],
-                queued=not has_slot,
-            )
+            other = await task.proceed(given, files, queued=not has_slot)
         except asyncio.CancelledError:
             engine.guard(task, partial(self._answered_later, task, recorded))
             raise
@@ -226,16 +220,11 @@ class Intake:
         else:
             self._engine.scheduler.leave(task.ticket)
 
-    async def _ask_again(
-        self, task: LiveTask, params: SendMessageParams, attachments: list[str], caller: str, *, stream: bool
-    ) -> Accepted:
+    async def _ask_again(self, task: LiveTask, given: MessageRow, files: list[str], *, stream: bool) -> Accepted:
         """What names none of the options is no answer: it is recorded, and the question asked once more."""
-        message_id = params.message_id or new_id()
-        message = client_message(params.message, message_id, task.row.context_id, task.id)
-        given = MessageRow(0, message_id, dumps(message), caller if params.message_id else None)
         task.continuing = True
         try:
-            other = await task.proceed(given, attachments, asked=asked_parts(task.row))
+            other = await task.proceed(given, files, asked=asked_parts(task.row))
         finally:
             task.continuing = False
             if not task.waits_for_credential:

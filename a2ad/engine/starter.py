@@ -139,16 +139,22 @@ class Starter:
         else:
             engine.scheduler.set_ready(ticket)
 
-    def go_on_unanswered(self, task: LiveTask, target: Target) -> None:
-        """Let a task that waits for an answer, without a run, go on without one."""
-        row, scheduler = task.row, self._engine.scheduler
-        registered = self._engine.host.executors.get(row.executor)
-        if registered is None:
-            return  # as for an answer: it may be there again after the next start
-        task.continuing = True  # until its run has begun
+    def line_up(self, task: LiveTask) -> tuple[Ticket, bool]:
+        """Have a task that goes on take its place again, in front; whether it has a run slot now. It is `continuing`
+        from here on, until its run has begun.
+        """
+        row = task.row
+        task.continuing = True
         ticket = task.ticket = task.ticket or Ticket(row.inbound_id, row.context_id)
         ticket.ready = False
-        has_slot = scheduler.enter(ticket, front=True)
+        return ticket, self._engine.scheduler.enter(ticket, front=True)
+
+    def go_on_unanswered(self, task: LiveTask, target: Target) -> None:
+        """Let a task that waits for an answer, without a run, go on without one."""
+        row = task.row
+        if row.executor not in self._engine.host.executors:
+            return  # as for an answer: it may be there again after the next start
+        _, has_slot = self.line_up(task)
         message = {"role": "ROLE_USER", "contextId": row.context_id, "taskId": row.id, "parts": []}
         self.schedule(task, target, message, (), has_slot=has_slot, gated=False, resumed=True, unanswered=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -54,14 +55,17 @@ class Panel:
 
     def __init__(self, allowed_hosts: Sequence[str]) -> None:
         self._allowed_hosts = allowed_hosts
-        self._files = dict(_read(files("a2ad.web") / "static", HOME))
-        self._files[HOME] = self._files[f"{HOME}index.html"]
 
-    def answers(self, request: web.BaseRequest) -> bool:
+    @cached_property
+    def _files(self) -> dict[str, _File]:
+        """By path. Read with the first request, and not at start-up, which many never ask for a panel."""
+        found = dict(_read(files("a2ad.web") / "static", HOME))
+        return {HOME: found[f"{HOME}index.html"], **found}
+
+    def answers(self, request: web.BaseRequest, path: str) -> bool:
         """Whether the path is the panel's, where it shares a listener with the A2A endpoints: `/` is the panel's for
         this machine, and for others a path like any other that leads to no agent.
         """
-        path = route_path(request)
         if path == "/":
             return request.method in {"GET", "HEAD"} and control_refusal(request, self._allowed_hosts) is None
         return path == PANEL_PATH or path.startswith(HOME)
